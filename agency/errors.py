@@ -1,0 +1,121 @@
+"""Every error that leaves the library, in one tree.
+
+    AgencyError
+    ├── DefinitionError      a system, tool, blueprint or middleware is defined wrongly
+    ├── InvalidInput         what a caller sent cannot be accepted; nothing was changed
+    ├── NotFound             a thread, run or call that does not exist
+    ├── WrongState           the call does not fit what the thread is doing now; nothing was changed
+    ├── StoreError           a thread's file cannot be used
+    │   ├── NotAThreadStore  the file is not one of ours, or is damaged
+    │   ├── NewerStore       the file was written by a newer version; it was left untouched
+    │   └── StaleActivation  somebody else opened the file since; this activation may not write
+    ├── ResultMismatch       a result was fed to the turn machine that does not fit its state
+    ├── HookFailed           a middleware's hook raised; the middleware and hook are named
+    ├── ModelError           a model call failed, with what is known about trying again
+    └── ToolError            raised by a tool to tell the model precisely what went wrong
+
+`code` is stable and part of the wire contract; messages may change.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+FailureKind = Literal[
+    "invalid_request",
+    "unavailable",
+    "permission_denied",
+    "timeout",
+    "execution",
+    "external",
+    "resource_limit",
+    "internal",
+]
+"""Why a tool call failed, in the words of the one who has to react to it."""
+
+
+class AgencyError(Exception):
+    code: ClassVar[str] = "ERR_INTERNAL"
+
+
+class DefinitionError(AgencyError):
+    code = "ERR_DEFINITION"
+
+
+class InvalidInput(AgencyError):
+    code = "ERR_INVALID_INPUT"
+
+
+class NotFound(AgencyError):
+    code = "ERR_NOT_FOUND"
+
+
+class WrongState(AgencyError):
+    code = "ERR_WRONG_STATE"
+
+
+class StoreError(AgencyError):
+    code = "ERR_STORE"
+
+
+class NotAThreadStore(StoreError):
+    code = "ERR_NOT_A_THREAD_STORE"
+
+
+class NewerStore(StoreError):
+    code = "ERR_NEWER_STORE"
+
+
+class StaleActivation(StoreError):
+    code = "ERR_STALE_ACTIVATION"
+
+
+class ResultMismatch(AgencyError):
+    code = "ERR_RESULT_MISMATCH"
+
+
+class HookFailed(AgencyError):
+    code = "ERR_HOOK"
+
+    def __init__(self, middleware: str, hook: str, cause: BaseException) -> None:
+        self.middleware = middleware
+        self.hook = hook
+        super().__init__(f"middleware {middleware!r} failed in {hook}: {type(cause).__name__}: {cause}")
+
+
+class ModelError(AgencyError):
+    """What a model provider raises. `model_code` is one of the run's error codes (ERR_API, ERR_AUTH, …)."""
+
+    code = "ERR_MODEL"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        model_code: str = "ERR_API",
+        retryable: bool = False,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        self.model_code = model_code
+        self.retryable = retryable
+        self.retry_after_ms = retry_after_ms
+        super().__init__(message)
+
+
+class ToolError(AgencyError):
+    """Raise this in a tool when the model should read the message; `retry` asks for the tool's retry policy."""
+
+    code = "ERR_TOOL"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: FailureKind = "execution",
+        retry: bool = False,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.retry = retry or retry_after_ms is not None
+        self.retry_after_ms = retry_after_ms
+        super().__init__(message)

@@ -1,0 +1,206 @@
+"""The 23 events of a thread: their names, their data, and the only place where they are made.
+
+A stored event has a `seq` that counts from 1 without a gap. `model.delta` is broadcast and never stored, so its
+`seq` is None: whoever comes late gets the text so far in one delta. The run that an event belongs to is kept beside
+it and added to its data as `runId` when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from agency.messages import ToolCall, Usage
+from agency.wire import Wire
+
+PREVIEW_CHARS = 2_000
+"""An event shows at most this much of a tool's output or a child's report; the transcript has all of it."""
+
+
+class EventType(StrEnum):
+    THREAD_CREATED = "thread.created"
+    REQUEST_ACCEPTED = "request.accepted"
+    RUN_STARTED = "run.started"
+    RUN_TICK = "run.tick"
+    RUN_PAUSED = "run.paused"
+    RUN_RESUMED = "run.resumed"
+    RUN_CANCELED = "run.canceled"
+    AGENT_STARTED = "agent.started"
+    AGENT_COMPLETED = "agent.completed"
+    AGENT_ERROR = "agent.error"
+    CHECKPOINT_SAVED = "checkpoint.saved"
+    MODEL_STARTED = "model.started"
+    MODEL_DELTA = "model.delta"
+    MODEL_COMPLETED = "model.completed"
+    MIDDLEWARE_BEFORE_MODEL = "middleware.before_model"
+    MIDDLEWARE_AFTER_MODEL = "middleware.after_model"
+    TOOL_STARTED = "tool.started"
+    TOOL_OUTPUT = "tool.output"
+    TOOL_ERROR = "tool.error"
+    HITL_INTERRUPT = "hitl.interrupt"
+    HITL_RESUME = "hitl.resume"
+    SUBAGENT_SPAWNED = "subagent.spawned"
+    SUBAGENT_COMPLETED = "subagent.completed"
+
+
+EventData = Mapping[str, JsonValue]
+
+
+class Event(Wire):
+    """An event as clients see it."""
+
+    thread_id: str
+    seq: int | None
+    ts: str
+    type: EventType
+    data: dict[str, JsonValue]
+
+
+class NewEvent(NamedTuple):
+    """An event that has happened and is not stored yet."""
+
+    type: EventType
+    data: EventData
+
+
+def timestamp(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def preview(text: str) -> str:
+    """The beginning of `text`, with a note of what was left out."""
+    left_out = len(text) - PREVIEW_CHARS
+    return text if left_out <= 0 else f"{text[:PREVIEW_CHARS]}… ({left_out} more characters)"
+
+
+def thread_created(agent_type: str) -> NewEvent:
+    return NewEvent(EventType.THREAD_CREATED, {"agentType": agent_type})
+
+
+def request_accepted(idempotency_key: str | None) -> NewEvent:
+    return NewEvent(EventType.REQUEST_ACCEPTED, {"idempotencyKey": idempotency_key} if idempotency_key else {})
+
+
+def run_started() -> NewEvent:
+    return NewEvent(EventType.RUN_STARTED, {})
+
+
+def run_tick(step: int) -> NewEvent:
+    return NewEvent(EventType.RUN_TICK, {"step": step})
+
+
+def run_paused(reason: str, code: str | None = None) -> NewEvent:
+    return NewEvent(EventType.RUN_PAUSED, {"reason": reason, "code": code} if code else {"reason": reason})
+
+
+def run_resumed() -> NewEvent:
+    return NewEvent(EventType.RUN_RESUMED, {})
+
+
+def run_canceled() -> NewEvent:
+    return NewEvent(EventType.RUN_CANCELED, {})
+
+
+def agent_started() -> NewEvent:
+    return NewEvent(EventType.AGENT_STARTED, {})
+
+
+def agent_completed(result: JsonValue) -> NewEvent:
+    return NewEvent(EventType.AGENT_COMPLETED, {"result": result})
+
+
+def agent_error(code: str, error: str) -> NewEvent:
+    return NewEvent(EventType.AGENT_ERROR, {"code": code, "error": error})
+
+
+def checkpoint_saved(state_hash: str, size: int) -> NewEvent:
+    return NewEvent(EventType.CHECKPOINT_SAVED, {"stateHash": state_hash, "size": size})
+
+
+def model_started(model: str, message_count: int) -> NewEvent:
+    return NewEvent(EventType.MODEL_STARTED, {"model": model, "messages": message_count})
+
+
+def model_delta(thread_id: str, run_id: str, delta: str, offset: int, ts: int) -> Event:
+    """A piece of a reply as it comes; `offset` is where it begins in the reply's text. Never stored."""
+    data: dict[str, JsonValue] = {"runId": run_id, "delta": delta, "offset": offset}
+    return Event(thread_id=thread_id, seq=None, ts=timestamp(ts), type=EventType.MODEL_DELTA, data=data)
+
+
+def model_completed(usage: Usage, total: Usage) -> NewEvent:
+    return NewEvent(EventType.MODEL_COMPLETED, {"usage": _tokens(usage), "total": _tokens(total)})
+
+
+def _tokens(usage: Usage) -> dict[str, JsonValue]:
+    counts: dict[str, JsonValue] = {"inputTokens": usage.input, "outputTokens": usage.output}
+    if usage.cached_input:
+        counts["cachedInputTokens"] = usage.cached_input
+    if usage.reasoning:
+        counts["reasoningTokens"] = usage.reasoning
+    return counts
+
+
+def model_failed(code: str, error: str, retry_at: int | None) -> NewEvent:
+    """A model call that failed: `model.completed` with an error, and when it will be tried again."""
+    data: dict[str, JsonValue] = {"error": {"code": code, "message": error}}
+    if retry_at is not None:
+        data["retryAt"] = timestamp(retry_at)
+    return NewEvent(EventType.MODEL_COMPLETED, data)
+
+
+def before_model(middleware: str) -> NewEvent:
+    return NewEvent(EventType.MIDDLEWARE_BEFORE_MODEL, {"middlewareName": middleware})
+
+
+def after_model(middleware: str) -> NewEvent:
+    return NewEvent(EventType.MIDDLEWARE_AFTER_MODEL, {"middlewareName": middleware})
+
+
+def tool_started(call: ToolCall) -> NewEvent:
+    return NewEvent(EventType.TOOL_STARTED, _shown(call))
+
+
+def _shown(call: ToolCall) -> dict[str, JsonValue]:
+    """A call as events show it: long arguments are cut, and are then a string."""
+    args = json.dumps(call.args, ensure_ascii=False)
+    return {
+        "toolName": call.name,
+        "callId": call.id,
+        "args": call.args if len(args) <= PREVIEW_CHARS else preview(args),
+    }
+
+
+def tool_output(name: str, call_id: str, output: str) -> NewEvent:
+    return NewEvent(EventType.TOOL_OUTPUT, {"toolName": name, "callId": call_id, "output": preview(output)})
+
+
+def tool_error(name: str, call_id: str, error: str) -> NewEvent:
+    return NewEvent(EventType.TOOL_ERROR, {"toolName": name, "callId": call_id, "error": preview(error)})
+
+
+def hitl_interrupt(calls: Sequence[ToolCall]) -> NewEvent:
+    return NewEvent(EventType.HITL_INTERRUPT, {"proposedToolCalls": [_shown(call) for call in calls]})
+
+
+def hitl_resume(approved: bool, decisions: Mapping[str, str], modified: Sequence[ToolCall]) -> NewEvent:
+    data: dict[str, JsonValue] = {"approved": approved, "decisions": dict(decisions)}
+    if modified:
+        data["modifiedToolCalls"] = [_shown(call) for call in modified]
+    return NewEvent(EventType.HITL_RESUME, data)
+
+
+def subagent_spawned(child_thread_id: str, agent_type: str, call_id: str) -> NewEvent:
+    return NewEvent(
+        EventType.SUBAGENT_SPAWNED, {"childThreadId": child_thread_id, "agentType": agent_type, "callId": call_id}
+    )
+
+
+def subagent_completed(child_thread_id: str, status: str, result: str) -> NewEvent:
+    return NewEvent(
+        EventType.SUBAGENT_COMPLETED, {"childThreadId": child_thread_id, "status": status, "result": preview(result)}
+    )

@@ -1,0 +1,128 @@
+"""Middleware: capabilities that hook into a thread's run.
+
+A middleware has a `name`, `tags` that decide which agents get it, and any of the hooks below. Hooks run in the order
+in which the middleware were registered. What a hook writes through `ctx.store` is committed with the step it is part
+of. A hook that raises ends the run with ERR_HOOK under its own name; it is never taken for a failure of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic
+
+from pydantic import BaseModel, JsonValue
+from typing_extensions import TypeVar
+
+from agency.blueprint import Blueprint, ThreadMetadata
+from agency.messages import Message, Role, ToolCall
+from agency.models import ModelParams, Surface
+from agency.store import records
+from agency.store.draft import Draft
+from agency.tools import Tool
+from agency.turn.effects import ModelReply
+from agency.turn.outcomes import Decision
+from agency.wire import Wire
+
+Config = TypeVar("Config", default=None)
+
+
+@dataclass(slots=True)
+class HookContext(Generic[Config]):
+    """The thread that a hook is running for. `config` is the middleware's own section, validated."""
+
+    thread: ThreadMetadata
+    blueprint: Blueprint
+    run_id: str | None
+    agents: Mapping[str, Blueprint]
+    """Every agent that can be started here."""
+    config: Config
+    store: Draft
+    register_tool: Callable[[Tool], None]
+    """Give the agent one more tool; in `on_init`."""
+    ask: Callable[[str], None]
+    """Have a person approve this call before its batch runs; in `on_model_result`."""
+    owner: str
+
+    def inject(self, role: Role, content: str, *, transient: bool = False) -> None:
+        """Add a user or system message; it joins the conversation at the next checkpoint of a run."""
+        if role not in ("user", "system"):
+            raise ValueError(f"a hook adds user or system messages, not {role}")
+        records.post(self.store, Message(role=role, content=content, origin=self.owner, transient=transient))
+
+
+class ChildReport(Wire):
+    """What a child thread that ended says to its parent."""
+
+    thread_id: str
+    token: str
+    status: str
+    report: str
+
+
+@dataclass
+class Plan:
+    """The next model call as `before_model` may still change it."""
+
+    model: str
+    tools: dict[str, Tool]
+    system: list[str] = field(default_factory=list)
+    params: ModelParams = ModelParams()
+
+    def add_prompt(self, text: str) -> None:
+        self.system.append(text)
+
+    def surface(self) -> Surface:
+        return Surface(
+            model=self.model,
+            system="\n\n".join(self.system),
+            tools=tuple(tool.spec for tool in self.tools.values()),
+            params=self.params,
+        )
+
+
+class Middleware(Generic[Config]):
+    """Subclass it and define the hooks you need; the others cost nothing.
+
+    `config_model` describes the middleware's section of a blueprint's `config`. `tables` are the statements that make
+    its own tables in the thread's file, one after the other; released ones are never edited, new ones are appended.
+    """
+
+    name: ClassVar[str]
+    tags: ClassVar[tuple[str, ...]] = ()
+    config_model: ClassVar[type[BaseModel] | None] = None
+    tables: ClassVar[tuple[str, ...]] = ()
+
+    async def on_init(self, ctx: HookContext[Config]) -> None:
+        """The thread was opened, in this process: the place to register tools."""
+
+    async def on_tick(self, ctx: HookContext[Config]) -> None:
+        """A turn begins."""
+
+    async def before_model(self, ctx: HookContext[Config], plan: Plan) -> None:
+        """The model is about to be called with `plan`."""
+
+    async def on_model_result(self, ctx: HookContext[Config], reply: ModelReply) -> None:
+        """The model has replied; nothing of the reply has been done yet."""
+
+    async def on_tool_start(self, ctx: HookContext[Config], call: ToolCall) -> None:
+        """A call is about to run. Raising fails the call, and it does not run."""
+
+    async def on_tool_result(self, ctx: HookContext[Config], call: ToolCall, result: str) -> None:
+        """A call succeeded."""
+
+    async def on_tool_error(self, ctx: HookContext[Config], call: ToolCall, error: str) -> None:
+        """A call failed."""
+
+    async def on_resume(self, ctx: HookContext[Config], reason: str, decisions: Mapping[str, Decision]) -> None:
+        """A person has answered, or lifted a limit."""
+
+    async def on_child_report(self, ctx: HookContext[Config], child: ChildReport) -> None:
+        """A child thread has reported."""
+
+    def check(self, config: Config, agents: Mapping[str, object]) -> None:
+        """Raise `DefinitionError` if the section does not fit the system; when the system is first used."""
+
+    async def state(self, ctx: HookContext[Config]) -> dict[str, JsonValue]:
+        """What to add to the thread's state for clients."""
+        return {}

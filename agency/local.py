@@ -1,0 +1,169 @@
+"""Threads in this very process: for scripts, notebooks and tests. Each is one file; nothing else is needed.
+
+    async with open_thread(system, "support.db", agent="support") as thread:
+        await thread.send("Where is order 7?")
+        async for event in thread.events():
+            …
+
+Open the same file again, after whatever happened, and its run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agency.blueprint import Blueprint, ThreadMetadata
+from agency.errors import AgencyError, InvalidInput, NotFound
+from agency.events import timestamp
+from agency.parcels import Cancel, Report, Spawn
+from agency.store.store import has_work
+from agency.system import AgentSystem
+from agency.thread.thread import Thread
+from agency.wire import now_ms
+
+_THREAD_ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+
+
+class LocalRuntime:
+    """The threads of one folder, each in its own file, run by this process.
+
+        async with LocalRuntime(system, "data") as runtime:
+            thread = await runtime.create("support")
+
+    Entering it wakes every thread that had something to do. A folder belongs to one process at a time: if a second one
+    opens a thread, the first loses it (`StaleActivation`) and no harm is done.
+    """
+
+    def __init__(self, system: AgentSystem, data_dir: Path | str) -> None:
+        self._system = system
+        self._folder = Path(data_dir)
+        self._elsewhere: dict[str, Path] = {}
+        self._threads: dict[str, Thread] = {}
+        self._opening = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self.agents()  # a wrong definition shows before anything runs
+        for thread_id in self.thread_ids():
+            if has_work(self._path(thread_id)):
+                await self.thread(thread_id)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Put every thread to rest; runs in progress carry on when they are opened again."""
+        async with self._opening:
+            for thread in self._threads.values():
+                await thread.close()
+            self._threads.clear()
+
+    async def create(self, agent: str, *, thread_id: str | None = None) -> Thread:
+        """A new thread for an agent."""
+        new = thread_id or f"thr_{secrets.token_hex(8)}"
+        if not _THREAD_ID.match(new):
+            raise InvalidInput(f"a thread's id is letters, digits, '-' and '_', not {new!r}")
+        if self._path(new).exists():
+            raise InvalidInput(f"there is a thread {new!r} already")
+        return await self._make(_metadata(new, self._blueprint(agent)), self._blueprint(agent))
+
+    async def thread(self, thread_id: str) -> Thread:
+        """A thread by its id, woken if need be."""
+        async with self._opening:
+            known = self._threads.get(thread_id)
+            if known is None or not known.alive:
+                known = await Thread.open(self._path(thread_id), self._system, self)
+                self._threads[thread_id] = known
+            return known
+
+    async def open(self, path: Path, agent: str | None) -> Thread:
+        """The thread in a file, wherever it is; a new one for `agent` if there is none."""
+        async with self._opening:
+            create = None
+            if agent is not None:
+                blueprint = self._blueprint(agent)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                create = (_metadata(f"thr_{secrets.token_hex(8)}", blueprint), blueprint)
+            thread = await Thread.open(path, self._system, self, create=create)
+            self._elsewhere[thread.id] = path
+            self._threads[thread.id] = thread
+            return thread
+
+    def thread_ids(self) -> list[str]:
+        return sorted(path.stem for path in self._folder.glob("*.db"))
+
+    # What threads ask of it (see `agency.runtime`).
+
+    def agents(self) -> Mapping[str, Blueprint]:
+        return {name: blueprint for name, blueprint in self._system.agents.items() if blueprint.status == "active"}
+
+    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+        match parcel:
+            case Spawn():
+                await self._spawn(parcel)
+            case Report() | Cancel():
+                await (await self.thread(parcel.to)).receive(parcel)
+
+    async def _spawn(self, order: Spawn) -> None:
+        try:
+            blueprint = self._blueprint(order.agent_type)
+        except AgencyError as error:
+            parent = order.parent
+            refusal = Report(
+                to=parent.thread_id, thread_id=order.to, token=parent.token, status="failed", report=str(error)
+            )
+            await self.deliver(refusal)
+            return
+        metadata = _metadata(order.to, blueprint).model_copy(
+            update={"agency_id": order.agency_id, "request": order.request, "parent": order.parent}
+        )
+        child = await self._make(metadata, blueprint)
+        await child.send(order.message, idempotency_key=f"spawn:{order.parent.token}")
+
+    # Inside.
+
+    async def _make(self, metadata: ThreadMetadata, blueprint: Blueprint) -> Thread:
+        """Create a thread, or find that it is there already."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        async with self._opening:
+            known = self._threads.get(metadata.id)
+            if known is None or not known.alive:
+                create = (metadata, blueprint)
+                known = await Thread.open(self._path(metadata.id), self._system, self, create=create)
+                self._threads[metadata.id] = known
+            return known
+
+    def _blueprint(self, agent: str) -> Blueprint:
+        known = self._system.agents
+        if agent not in known:
+            raise NotFound(f"there is no agent {agent!r}; there are {', '.join(known) or 'none'}")
+        if known[agent].status != "active":
+            raise InvalidInput(f"agent {agent!r} is {known[agent].status} and starts no threads")
+        return known[agent]
+
+    def _path(self, thread_id: str) -> Path:
+        return self._elsewhere.get(thread_id) or self._folder / f"{thread_id}.db"
+
+
+@asynccontextmanager
+async def open_thread(system: AgentSystem, path: Path | str, *, agent: str | None = None) -> AsyncIterator[Thread]:
+    """A thread in a file of its own: the one that is there, or with `agent` a new one. Its run, if any, goes on.
+
+    Threads that it starts, its subagents, are in the folder `<file>.threads` beside it.
+    """
+    path = Path(path)
+    async with LocalRuntime(system, path.with_name(f"{path.stem}.threads")) as runtime:
+        yield await runtime.open(path, agent)
+
+
+def _metadata(thread_id: str, blueprint: Blueprint) -> ThreadMetadata:
+    return ThreadMetadata(id=thread_id, agent_type=blueprint.name, created_at=timestamp(now_ms()))

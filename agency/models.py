@@ -1,0 +1,71 @@
+"""The seam to model providers: what a model is asked, what it answers, and how its name finds it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from agency.messages import Message
+from agency.turn.effects import ModelReply
+from agency.wire import Wire
+
+
+class ToolSpec(Wire):
+    """A tool as the model sees it."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+
+
+class ModelParams(Wire):
+    """None leaves a parameter to the provider's default."""
+
+    tool_choice: Literal["auto", "none", "required"] = "auto"
+    temperature: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    response_format: dict[str, JsonValue] | None = None
+
+
+class Surface(Wire):
+    """All of a model request but its messages: fixed before the call, so that a repeated call is the same call."""
+
+    model: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    params: ModelParams = ModelParams()
+
+    def stored(self) -> tuple[bytes, str]:
+        """As JSON, and the digest that names it."""
+        body = self.__pydantic_serializer__.to_json(self)
+        return body, hashlib.blake2b(body, digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """`model` is the name without its provider; `key` is stable across retries after a crash."""
+
+    model: str
+    system: str
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...]
+    params: ModelParams
+    key: str
+
+
+OnDelta = Callable[[str], None]
+
+
+class Model(Protocol):
+    """A provider of models.
+
+    `respond` passes text to `on_delta` as it comes and returns the whole reply. It raises `ModelError` when the
+    provider fails, and stops at once when it is cancelled.
+    """
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply: ...

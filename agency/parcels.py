@@ -1,0 +1,56 @@
+"""What threads send each other. A parcel waits in the sender's outbox until the addressee has it on disk.
+
+Delivery is at least once, so receiving is idempotent: a child's id is derived from the call that wants it, and a
+report is taken once for its token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from agency.blueprint import ParentInfo, RequestContext
+from agency.wire import Wire
+
+ChildStatus = Literal["completed", "failed", "canceled", "timed_out"]
+
+
+class Spawn(Wire):
+    """Make the thread `to`, if it is not there yet, and start it on `message`."""
+
+    kind: Literal["spawn"] = "spawn"
+    to: str
+    agent_type: str
+    message: str
+    agency_id: str
+    request: RequestContext
+    parent: ParentInfo
+
+
+class Report(Wire):
+    """A child's run has ended."""
+
+    kind: Literal["report"] = "report"
+    to: str
+    thread_id: str
+    token: str
+    status: ChildStatus
+    report: str
+
+
+class Cancel(Wire):
+    """Cancel what the thread `to` is doing, if anything."""
+
+    kind: Literal["cancel"] = "cancel"
+    to: str
+
+
+Parcel = Annotated[Spawn | Report | Cancel, Field(discriminator="kind")]
+PARCEL: TypeAdapter[Spawn | Report | Cancel] = TypeAdapter(Parcel)
+
+
+def child_id(parent: str, key: str) -> str:
+    """The one thread that a call can have as its child, whatever crashes."""
+    return "thr_" + hashlib.blake2b(f"{parent}/{key}".encode(), digest_size=10).hexdigest()

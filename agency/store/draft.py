@@ -1,0 +1,65 @@
+"""What one result changes, gathered before it is written.
+
+Everything that follows from a result is staged in one `Draft` and written by one commit: that is the commit rule. A
+draft that is dropped has changed nothing. `query` sees the draft's own writes: they are applied, read and rolled back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from agency.events import NewEvent
+from agency.messages import Message
+
+if TYPE_CHECKING:
+    from agency.store.store import ThreadStore
+
+Value = str | int | float | bytes | None
+Row = tuple[Value, ...]
+
+
+class Draft:
+    def __init__(self, store: ThreadStore, run: int = 0) -> None:
+        self._store = store
+        self.run = run
+        self.statements: list[tuple[str, Sequence[Value]]] = []
+        self.messages: list[Message] = []
+        self.events: list[NewEvent] = []
+        self.sends = False
+        """Puts something into the outbox."""
+        self.sets_timer = False
+
+    def execute(self, sql: str, params: Sequence[Value] = ()) -> None:
+        """Stage one statement."""
+        self.statements.append((sql, params))
+
+    def query(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
+        """Read, with what this draft has staged already in view."""
+        return self._store.query(sql, params, self.statements)
+
+    def emit(self, event: NewEvent) -> None:
+        self.events.append(event)
+
+    def say(self, messages: Sequence[Message]) -> None:
+        self.messages.extend(messages)
+
+    def get(self, owner: str, key: str) -> JsonValue:
+        """A small value kept under a name; None if there is none."""
+        rows = self.query("SELECT value FROM kv WHERE owner = ? AND key = ?", (owner, key))
+        if not rows:
+            return None
+        value: JsonValue = json.loads(str(rows[0][0]))
+        return value
+
+    def put(self, owner: str, key: str, value: JsonValue) -> None:
+        if value is None:
+            self.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (owner, key))
+        else:
+            self.execute("REPLACE INTO kv VALUES (?, ?, ?)", (owner, key, json.dumps(value)))
+
+    def __bool__(self) -> bool:
+        return bool(self.statements or self.messages or self.events)

@@ -1,0 +1,182 @@
+"""The rows behind a run: what is stored of it, of its calls, its children, its timers and its mail.
+
+Functions that take a `Draft` stage; those that take a `ThreadStore` read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from agency.messages import Message
+from agency.parcels import PARCEL, Cancel, Report, Spawn
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore
+from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Success
+
+_OUTCOME: TypeAdapter[Success | Failure | Cancelled | Deferred] = TypeAdapter(CallOutcome)
+
+
+# Runs
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    n: int
+    status: str
+    machine: bytes
+    surface: bytes | None
+    started_at: int
+
+
+def add_run(draft: Draft, n: int, status: str, machine: bytes, started_at: int) -> None:
+    draft.execute("INSERT INTO runs VALUES (?, ?, ?, NULL, ?)", (n, status, machine, started_at))
+
+
+def save_run(draft: Draft, n: int, status: str, machine: bytes) -> None:
+    draft.execute("UPDATE runs SET status = ?, machine = ? WHERE n = ?", (status, machine, n))
+
+
+def save_surface(draft: Draft, n: int, surface: bytes) -> None:
+    draft.execute("UPDATE runs SET surface = ? WHERE n = ?", (surface, n))
+
+
+def last_run(store: ThreadStore) -> StoredRun | None:
+    rows = store.query("SELECT n, status, machine, surface, started_at FROM runs ORDER BY n DESC LIMIT 1")
+    return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
+
+
+# Calls: the intent is recorded before a call runs, the outcome as it ends. Once the machine has them, the rows go.
+
+
+def begin_calls(draft: Draft, effect: int, calls: Iterable[str]) -> None:
+    for call in calls:
+        draft.execute("INSERT OR IGNORE INTO effects VALUES (?, ?, ?, NULL)", (draft.run, effect, call))
+
+
+def end_call(draft: Draft, effect: int, call: str, outcome: CallOutcome) -> None:
+    stored = _OUTCOME.dump_json(outcome)
+    draft.execute("REPLACE INTO effects VALUES (?, ?, ?, ?)", (draft.run, effect, call, stored))
+
+
+def forget_calls(draft: Draft, effect: int) -> None:
+    draft.execute("DELETE FROM effects WHERE run = ? AND effect <= ?", (draft.run, effect))
+
+
+def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | None]:
+    """The calls of an effect that have begun; None for those that have not ended."""
+    rows = store.query("SELECT call, outcome FROM effects WHERE run = ? AND effect = ?", (run, effect))
+    return {str(call): _OUTCOME.validate_json(stored) if isinstance(stored, bytes) else None for call, stored in rows}
+
+
+# Inbox: messages that were accepted and wait for the run's next checkpoint.
+
+
+def post(draft: Draft, message: Message) -> None:
+    draft.execute("INSERT INTO inbox (body) VALUES (?)", (message.model_dump_json(exclude_defaults=True),))
+
+
+def inbox(draft: Draft) -> tuple[Message, ...]:
+    """What waits in the inbox; taking it out is staged with it."""
+    rows = draft.query("SELECT seq, body FROM inbox ORDER BY seq")
+    if rows:
+        draft.execute("DELETE FROM inbox WHERE seq <= ?", (rows[-1][0],))
+    return tuple(Message.model_validate_json(str(body)) for _, body in rows)
+
+
+# Requests that must not be accepted twice
+
+
+def remember_request(draft: Draft, key: str, status: str) -> None:
+    draft.execute("INSERT INTO requests VALUES (?, ?, ?)", (key, draft.run, status))
+
+
+def request(store: ThreadStore, key: str) -> tuple[int, str] | None:
+    """The run that a request with this idempotency key started or joined, and its status then."""
+    rows = store.query("SELECT run, status FROM requests WHERE key = ?", (key,))
+    return (int(str(rows[0][0])), str(rows[0][1])) if rows else None
+
+
+# Children
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    token: str
+    thread: str
+    agent_type: str
+    run: int
+    effect: int
+    call: str
+    status: str
+    report: str | None
+    created_at: int
+    completed_at: int | None
+
+
+def add_child(draft: Draft, child: Child) -> None:
+    draft.execute(
+        "INSERT OR IGNORE INTO children VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            child.token,
+            child.thread,
+            child.agent_type,
+            child.run,
+            child.effect,
+            child.call,
+            child.status,
+            child.report,
+            child.created_at,
+            child.completed_at,
+        ),
+    )
+
+
+def end_child(draft: Draft, token: str, status: str, report: str | None, at: int) -> None:
+    draft.execute(
+        "UPDATE children SET status = ?, report = ?, completed_at = ? WHERE token = ?", (status, report, at, token)
+    )
+
+
+def children(store: ThreadStore | Draft, token: str | None = None, status: str | None = None) -> list[Child]:
+    wanted = {"token": token, "status": status}
+    given = {column: value for column, value in wanted.items() if value is not None}
+    where = f" WHERE {' AND '.join(f'{column} = ?' for column in given)}" if given else ""
+    rows = store.query(f"SELECT * FROM children{where} ORDER BY created_at, token", tuple(given.values()))
+    return [Child(*row) for row in rows]  # type: ignore[arg-type]  # STRICT columns have these types
+
+
+# Timers
+
+
+def set_timer(draft: Draft, name: str, due: int) -> None:
+    draft.execute("REPLACE INTO timers VALUES (?, ?)", (name, due))
+    draft.sets_timer = True
+
+
+def drop_timer(draft: Draft, name: str) -> None:
+    draft.execute("DELETE FROM timers WHERE name = ?", (name,))
+
+
+def timers(store: ThreadStore) -> list[tuple[str, int]]:
+    """Name and due time of each, the next one first."""
+    return [(str(name), int(str(due))) for name, due in store.query("SELECT name, due FROM timers ORDER BY due, name")]
+
+
+# Outbox
+
+
+def send(draft: Draft, parcel: Spawn | Report | Cancel) -> None:
+    draft.execute("INSERT INTO outbox (parcel) VALUES (?)", (PARCEL.dump_json(parcel),))
+    draft.sends = True
+
+
+def acknowledge(draft: Draft, seq: int) -> None:
+    draft.execute("DELETE FROM outbox WHERE seq = ?", (seq,))
+
+
+def next_parcel(store: ThreadStore) -> tuple[int, Spawn | Report | Cancel] | None:
+    rows = store.query("SELECT seq, parcel FROM outbox ORDER BY seq LIMIT 1")
+    return (int(str(rows[0][0])), PARCEL.validate_json(rows[0][1])) if rows else None  # type: ignore[arg-type]  # a blob

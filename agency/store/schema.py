@@ -1,0 +1,86 @@
+"""The layout of a thread's file, as a list of steps from nothing to the newest version.
+
+A step, once released, is never edited: old files must open for ever. `PRAGMA user_version` is the number of steps that
+a file has taken; `PRAGMA application_id` marks it as ours. Pages are small because a thread is: every table takes at
+least one page, and every commit writes whole pages.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from agency.errors import NewerStore, NotAThreadStore
+
+APPLICATION_ID = 0x41474E43  # "AGNC"
+PAGE_SIZE = 1024
+
+STEPS: list[str] = [
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE TABLE messages (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY, ts INTEGER NOT NULL, type INTEGER NOT NULL, run INTEGER NOT NULL, data TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE runs (
+        n INTEGER PRIMARY KEY, status TEXT NOT NULL, machine BLOB NOT NULL, surface BLOB, started_at INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE effects (
+        run INTEGER NOT NULL, effect INTEGER NOT NULL, call TEXT NOT NULL, outcome BLOB,
+        PRIMARY KEY (run, effect, call)
+    ) WITHOUT ROWID, STRICT;
+    CREATE TABLE inbox (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+    CREATE TABLE requests (
+        key TEXT PRIMARY KEY, run INTEGER NOT NULL, status TEXT NOT NULL
+    ) WITHOUT ROWID, STRICT;
+    CREATE TABLE children (
+        token TEXT PRIMARY KEY, thread TEXT NOT NULL, agent_type TEXT NOT NULL, run INTEGER NOT NULL,
+        effect INTEGER NOT NULL, call TEXT NOT NULL, status TEXT NOT NULL, report TEXT,
+        created_at INTEGER NOT NULL, completed_at INTEGER
+    ) WITHOUT ROWID, STRICT;
+    CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, parcel BLOB NOT NULL) STRICT;
+    CREATE TABLE timers (name TEXT PRIMARY KEY, due INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE TABLE kv (
+        owner TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (owner, key)
+    ) WITHOUT ROWID, STRICT;
+    """,
+]
+
+
+def check(db: sqlite3.Connection, path: str) -> int:
+    """The file's version; 0 is an empty file. Refuses, without touching it, a file that is not for us."""
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise NotAThreadStore(f"{path} is not a thread's file, or is damaged: {error}") from error
+    if application != APPLICATION_ID and (tables or version or application):
+        raise NotAThreadStore(f"{path} is an SQLite file, but not a thread's")
+    if version > len(STEPS):
+        raise NewerStore(
+            f"{path} has version {version} and this release knows up to {len(STEPS)}: "
+            "open it with the release that wrote it, or a newer one"
+        )
+    return int(version)
+
+
+def migrate(db: sqlite3.Connection, version: int) -> None:
+    """Take the steps that are missing. The caller has begun the transaction, so it is all or nothing."""
+    for step in STEPS[version:]:
+        for statement in step.split(";"):
+            if statement.strip():
+                db.execute(statement)
+    db.execute(f"PRAGMA user_version = {len(STEPS)}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def missing_steps(db: sqlite3.Connection, owner: str, steps: tuple[str, ...]) -> list[tuple[str, tuple[object, ...]]]:
+    """The same for the tables that a middleware keeps in the thread's file: the statements that it still needs."""
+    key = f"tables.{owner}"
+    row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    version = int(row[0]) if row else 0
+    if version > len(steps):
+        raise NewerStore(f"the tables of middleware {owner!r} have version {version}, it knows up to {len(steps)}")
+    if version == len(steps):
+        return []
+    return [*((step, ()) for step in steps[version:]), ("REPLACE INTO meta VALUES (?, ?)", (key, len(steps)))]

@@ -1,0 +1,221 @@
+"""One thread's file: SQLite in WAL mode, written by one activation at a time.
+
+Commits run on the event loop's own thread. One takes some fifty microseconds; handing it to a worker thread costs more
+than that (docs/decisions/0002). Whoever opens the file raises its `epoch`, and every commit checks that it is still
+its own, in the same transaction: an activation that was overtaken gets `StaleActivation` and cannot write.
+
+Events and messages get their `seq` here, counting from 1 without a gap. Nothing in this module reads a whole history.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic_core import from_json, to_json
+
+from agency.errors import NotFound, StaleActivation, StoreError
+from agency.events import Event, EventData, EventType, timestamp
+from agency.messages import Message
+from agency.store import schema
+from agency.store.draft import Draft, Row, Value
+from agency.wire import now_ms
+
+EVENT_TYPES = tuple(EventType)
+"""Events are stored by their place in this list, so new types go to its end."""
+
+_CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
+
+CommitHook = Callable[[Literal["before", "after"]], None]
+
+
+class ThreadStore:
+    def __init__(self, db: sqlite3.Connection, path: Path, epoch: int) -> None:
+        self._db = db
+        self._lock = threading.RLock()  # tools may query from worker threads
+        self.path = path
+        self.epoch = epoch
+        self.on_commit: CommitHook | None = None
+        self.thread_id = str(self.meta("thread_id") or "")
+        self.last_seq = self._max("events")
+        self.message_count = self._max("messages")
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        create: Mapping[str, str] | None = None,
+        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+    ) -> ThreadStore:
+        """Open a thread's file for writing, from now on for us alone.
+
+        `create` holds the meta rows of a new thread; without it the file must exist.
+        `synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the machine's power.
+        """
+        path = Path(path)
+        if create is None and not path.exists():
+            raise NotFound(f"there is no thread at {path}")
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10)
+        try:
+            version = schema.check(db, str(path))
+            if version == 0:
+                if create is None:
+                    raise NotFound(f"{path} holds no thread")
+                db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {synchronous}")
+            epoch = _take_over(db, path, create or {})
+            return cls(db, path, epoch)
+        except sqlite3.DatabaseError as error:
+            db.close()
+            raise StoreError(f"cannot open {path}: {error}") from error
+        except BaseException:
+            db.close()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    def draft(self, run: int = 0) -> Draft:
+        return Draft(self, run)
+
+    def prepare_tables(self, tables: Mapping[str, tuple[str, ...]]) -> None:
+        """Bring the tables that middleware keep in this file to their newest version."""
+        steps = [step for owner, own in tables.items() for step in schema.missing_steps(self._db, owner, own)]
+        if steps:
+            with self._transaction():
+                for sql, params in steps:
+                    self._db.execute(sql, params)
+
+    # Writing.
+
+    def commit(self, draft: Draft) -> list[Event]:
+        """Write a draft in one transaction; what it says about events is true once this returns them."""
+        if self.on_commit:
+            self.on_commit("before")
+        ts = now_ms()
+        seq = self.last_seq + 1
+        events = [(seq + i, ts, _CODE[e.type], draft.run, to_json(e.data).decode()) for i, e in enumerate(draft.events)]
+        first = self.message_count + 1
+        messages = [(first + i, _message_json(m)) for i, m in enumerate(draft.messages)]
+        with self._transaction():
+            for sql, params in draft.statements:
+                self._db.execute(sql, params)
+            if messages:
+                self._db.executemany("INSERT INTO messages VALUES (?, ?)", messages)
+            if events:
+                self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", events)
+        self.last_seq += len(events)
+        self.message_count += len(messages)
+        if self.on_commit:
+            self.on_commit("after")
+        return [
+            self._event(number, ts, e.type, draft.run, e.data)
+            for (number, *_), e in zip(events, draft.events, strict=True)
+        ]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                (epoch,) = self._db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+                if epoch != self.epoch:
+                    raise StaleActivation(f"{self.path} was opened by somebody else (epoch {epoch}, ours {self.epoch})")
+                yield
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError(f"cannot write {self.path}: {error}") from error
+                raise
+
+    # Reading.
+
+    def query(
+        self, sql: str, params: Sequence[Value] = (), staged: Sequence[tuple[str, Sequence[Value]]] = ()
+    ) -> list[Row]:
+        """Read; with `staged`, read as if those statements had been committed."""
+        with self._lock:
+            if not staged:
+                return self._db.execute(sql, params).fetchall()
+            self._db.execute("BEGIN")
+            try:
+                for statement, values in staged:
+                    self._db.execute(statement, values)
+                return self._db.execute(sql, params).fetchall()
+            finally:
+                self._db.execute("ROLLBACK")
+
+    def meta(self, key: str) -> Value:
+        rows = self.query("SELECT value FROM meta WHERE key = ?", (key,))
+        return rows[0][0] if rows else None
+
+    def messages(self, after: int = 0, upto: int | None = None) -> list[Message]:
+        last = self.message_count if upto is None else upto
+        rows = self.query("SELECT body FROM messages WHERE seq > ? AND seq <= ? ORDER BY seq", (after, last))
+        return [Message.model_validate_json(str(body)) for (body,) in rows]
+
+    def events(self, after: int = 0, limit: int = 1_000) -> list[Event]:
+        rows = self._db.execute(
+            "SELECT seq, ts, type, run, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
+        )
+        return [self._event(seq, ts, EVENT_TYPES[code], run, from_json(data)) for seq, ts, code, run, data in rows]
+
+    def _event(self, seq: int, ts: int, event_type: EventType, run: int, data: EventData) -> Event:
+        whole = {"runId": run_id(self.thread_id, run), **data} if run else {"threadId": self.thread_id, **data}
+        return Event.model_construct(thread_id=self.thread_id, seq=seq, ts=timestamp(ts), type=event_type, data=whole)
+
+    def _max(self, table: Literal["events", "messages"]) -> int:
+        return int(str(self.query(f"SELECT coalesce(max(seq), 0) FROM {table}")[0][0]))
+
+
+def has_work(path: Path) -> bool:
+    """Whether a thread should be woken: a run at work, mail to deliver, or a timer. Looks without taking over."""
+    try:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return False
+    try:
+        (found,) = db.execute(
+            "SELECT EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
+            " OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM timers)"
+        ).fetchone()
+        return bool(found)
+    except sqlite3.Error:
+        return False  # not a thread's file, or one that was never finished
+    finally:
+        db.close()
+
+
+def run_id(thread_id: str, run: int) -> str:
+    """A run's name for the outside: its thread and its number there."""
+    return f"{thread_id}.{run}"
+
+
+def _message_json(message: Message) -> str:
+    return message.model_dump_json(exclude_defaults=True)
+
+
+def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str]) -> int:
+    """Bring the file to our version and make its next epoch ours, all in one transaction."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = schema.check(db, str(path))  # again, now that nobody else can write
+        schema.migrate(db, version)
+        if version == 0:
+            db.executemany("INSERT INTO meta VALUES (?, ?)", [*create.items(), ("epoch", 0)])
+        db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
+        (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+        db.execute("COMMIT")
+        return int(epoch)
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

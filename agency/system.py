@@ -1,0 +1,174 @@
+"""The builder: an `AgentSystem` is the tools, middleware and agents that belong together, defined once in code.
+
+    system = (
+        AgentSystem(default_model="demo:default")
+        .defaults()
+        .add_tool(lookup, tags=["billing"])
+        .add_agent(name="support", description="Answers customers.", prompt="You are …", tags=["default", "billing"])
+    )
+
+An agent gets every tool and middleware that shares a tag with it, each once, in the order of registration. What is
+wrong with one definition is said at that definition; what is wrong between them is said when the system is first used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from agency.blueprint import Blueprint, ModelName
+from agency.code import CodeRunner
+from agency.demo import DemoModel
+from agency.errors import DefinitionError
+from agency.hooks import Middleware
+from agency.models import Model
+from agency.tools import Tool, tool
+from agency.turn.modes import ModeName
+from agency.turn.state import Limits
+
+_TAG = re.compile(r"^[a-zA-Z0-9_-]+$")
+_MODEL = re.compile(r"^[a-z][a-z0-9_-]*:.+$")
+AnyMiddleware = Middleware[Any]  # each has its own type of configuration
+
+
+class AgentSystem:
+    def __init__(
+        self,
+        default_model: ModelName,
+        *,
+        providers: Mapping[str, Model] | None = None,
+        code_runner: CodeRunner | None = None,
+    ) -> None:
+        """`providers` are models of your own, by the word that stands before the colon in a model's name."""
+        if not _MODEL.match(default_model):
+            raise DefinitionError(f"default_model {default_model!r} must read provider:model, as in 'demo:default'")
+        self.default_model = default_model
+        self.code_runner = code_runner
+        self._providers: dict[str, Model] = {"demo": DemoModel(), **(providers or {})}
+        self._tools: dict[str, tuple[Tool, frozenset[str]]] = {}
+        self._middleware: dict[str, tuple[AnyMiddleware, frozenset[str]]] = {}
+        self._agents: dict[str, Blueprint] = {}
+        self._checked = False
+
+    # Building.
+
+    def defaults(self) -> AgentSystem:
+        """Planning, filesystem and subagents, for every agent with the tag `default`."""
+        stock = {entry.name: entry for entry in entry_points(group="agency.defaults")}
+        if not stock:
+            raise DefinitionError("the stock middleware is not installed: install the project, as `make setup` does")
+        for name in ("planning", "filesystem", "subagents"):
+            self.use(stock[name].load(), tags=["default"])
+        return self
+
+    def use(self, middleware: AnyMiddleware, tags: Iterable[str] = ()) -> AgentSystem:
+        """Add a middleware, for agents that share one of these tags or of its own."""
+        if not isinstance(middleware, Middleware):
+            raise DefinitionError(f"use() takes an instance of Middleware, not {middleware!r}")
+        where = f"middleware {middleware.name!r}"
+        self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *tags], where)
+        return self
+
+    def add_tool(self, function: Tool | Callable[..., Any], tags: Iterable[str] = ("default",)) -> AgentSystem:
+        """Add a tool, or a plain function as one, for agents that share one of these tags."""
+        made = function if isinstance(function, Tool) else tool(function)
+        self._add(self._tools, made.name, made, list(tags), f"tool {made.name!r}")
+        return self
+
+    def add_agent(
+        self,
+        *,
+        name: str,
+        description: str,
+        prompt: str,
+        tags: Sequence[str] = ("default",),
+        model: str | None = None,
+        config: Mapping[str, JsonValue] | None = None,
+        status: str = "active",
+        limits: Limits | Mapping[str, int | None] | None = None,
+        mode: ModeName = "tools",
+    ) -> AgentSystem:
+        fields = {"name": name, "description": description, "prompt": prompt, "tags": tags, "model": model}
+        more = {"config": config or {}, "status": status, "limits": limits or Limits(), "mode": mode}
+        try:
+            blueprint = Blueprint.model_validate({**fields, **more})
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise DefinitionError(f"agent {name!r}: {problems}") from error
+        if name in self._agents:
+            raise DefinitionError(f"agent {name!r} is defined twice")
+        if mode == "code" and self.code_runner is None:
+            raise DefinitionError(f"agent {name!r} works in code mode: give AgentSystem a code_runner")
+        self._agents[name] = blueprint
+        self._checked = False
+        return self
+
+    def _add(self, registry: dict[str, Any], name: str, item: object, tags: Sequence[str], where: str) -> None:
+        if name in registry:
+            raise DefinitionError(f"{where} is registered twice")
+        if not tags:
+            raise DefinitionError(f"{where} has no tags, so no agent would get it")
+        bad = [tag for tag in tags if not _TAG.match(tag)]
+        if bad:
+            raise DefinitionError(f"{where}: tags are letters, digits, '-' and '_', not {bad}")
+        registry[name] = (item, frozenset(tags))
+        self._checked = False
+
+    # Using what was built.
+
+    @property
+    def agents(self) -> Mapping[str, Blueprint]:
+        """Every agent, by name, checked against the rest of the system."""
+        if not self._checked:
+            for blueprint in self._agents.values():
+                self.check(blueprint)
+            self._checked = True
+        return self._agents
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Raise `DefinitionError` where an agent refers to something that this system does not have."""
+        where = f"agent {blueprint.name!r}"
+        known = frozenset().union(*(tags for _, tags in [*self._tools.values(), *self._middleware.values()]))
+        idle = [tag for tag in blueprint.tags if tag not in known and tag != "default"]
+        if idle:
+            raise DefinitionError(f"{where}: no tool or middleware has the tags {idle}; there are {sorted(known)}")
+        selected = self.middleware_for(blueprint)
+        for name in blueprint.config.keys() & self._middleware.keys() - {mw.name for mw, _ in selected}:
+            raise DefinitionError(f"{where} configures {name!r} but has none of its tags, so it would have no effect")
+        for middleware, config in selected:
+            try:
+                middleware.check(config, self._agents)
+            except DefinitionError as error:
+                raise DefinitionError(f"{where}: {error}") from error
+
+    def tools_for(self, blueprint: Blueprint) -> list[Tool]:
+        return [made for made, tags in self._tools.values() if tags.intersection(blueprint.tags)]
+
+    def middleware_for(self, blueprint: Blueprint) -> list[tuple[AnyMiddleware, Any]]:
+        """The agent's middleware, each with its section of the agent's configuration."""
+        selected = [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
+        return [(mw, _section(mw, blueprint)) for mw in selected]
+
+    def model(self, name: str) -> tuple[Model, str]:
+        """The provider of a model, and the model's name there."""
+        provider, _, model = name.partition(":")
+        if provider not in self._providers:
+            known = ", ".join(sorted(self._providers))
+            raise DefinitionError(f"no provider named {provider!r} for model {name!r}; there are {known}")
+        return self._providers[provider], model
+
+
+def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:
+    """A middleware's part of a blueprint's configuration, validated by its own model."""
+    given = blueprint.config.get(middleware.name, {})
+    if middleware.config_model is None:
+        return None
+    try:
+        return middleware.config_model.model_validate(given)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise DefinitionError(f"agent {blueprint.name!r}: config.{middleware.name}: {problems}") from error

@@ -1,0 +1,229 @@
+"""Running tool calls: one call with its hooks, timeout and outcome; a batch as groups that may run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio.to_thread
+from pydantic_core import PydanticSerializationError, to_json
+
+from agency.blueprint import Blueprint, ThreadMetadata
+from agency.context import ToolContext
+from agency.errors import HookFailed, InvalidInput, ToolError
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore, run_id
+from agency.thread.pipeline import Pipeline
+from agency.tools import Tool
+from agency.turn.effects import PendingCall
+from agency.turn.outcomes import CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
+
+RESULT_CHARS = 100_000
+"""A longer result is cut: the model's window is finite."""
+
+STOP_GRACE = 2.0
+"""Seconds that a call which is stopped gets to clean up before it is left behind."""
+
+WORKER_THREADS = 64
+
+IN_DOUBT = (
+    "the process died while this call was running. It may or may not have taken effect: "
+    "find out before you do anything that depends on it, and do not simply repeat it"
+)
+
+
+@dataclass(slots=True)
+class Batch:
+    """The calls of one effect: what has come of them, and in which groups the rest is to run."""
+
+    effect: int
+    calls: dict[str, PendingCall]
+    groups: list[list[PendingCall]]
+    outcomes: dict[str, CallOutcome] = field(default_factory=dict)
+    failed_hook: HookFailed | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self.outcomes.keys() == self.calls.keys()
+
+    def next_group(self) -> list[PendingCall]:
+        """The calls to run next; empty when none is left."""
+        for group in self.groups:
+            if any(call.id not in self.outcomes for call in group):
+                return [call for call in group if call.id not in self.outcomes]
+        return []
+
+
+def grouped(calls: Iterable[PendingCall], tools: Mapping[str, Tool]) -> list[list[PendingCall]]:
+    """Neighbouring safe calls together, every other call by itself, all in order."""
+    groups: list[list[PendingCall]] = []
+    beside = False
+    for call in calls:
+        tool = tools.get(call.call.name)
+        safe = tool is not None and tool.safe
+        if safe and beside:
+            groups[-1].append(call)
+        else:
+            groups.append([call])
+        beside = safe
+    return groups
+
+
+class CallRunner:
+    def __init__(
+        self,
+        store: ThreadStore,
+        pipeline: Pipeline,
+        thread: ThreadMetadata,
+        blueprint: Blueprint,
+        agents: Mapping[str, Blueprint],
+    ) -> None:
+        self._store = store
+        self._pipeline = pipeline
+        self._thread = thread
+        self._blueprint = blueprint
+        self._agents = agents
+        self._workers = anyio.CapacityLimiter(WORKER_THREADS)
+
+    async def run(
+        self, pending: PendingCall, run: int, effect: int, limit_s: float | None
+    ) -> tuple[CallOutcome, Draft, HookFailed | None]:
+        """Run a call. It does not raise: whatever goes wrong is its outcome.
+
+        The draft holds what the tool and the hooks wrote; of a call that failed, only what the hooks wrote after it.
+        The last part is a hook that failed after the call had ended.
+        """
+        draft = self._store.draft(run)
+        outcome = await self._outcome(pending, draft, run, effect, limit_s)
+        if outcome.status in ("failure", "cancelled"):
+            draft = self._store.draft(run)
+        try:
+            await self._after(draft, pending, outcome)
+        except HookFailed as error:
+            return outcome, draft, error
+        return outcome, draft, None
+
+    async def _outcome(
+        self, pending: PendingCall, draft: Draft, run: int, effect: int, limit_s: float | None
+    ) -> CallOutcome:
+        name = pending.call.name
+        tool = self._pipeline.tools.get(name)
+        if tool is None:
+            known = ", ".join(self._pipeline.tools) or "none"
+            return Failure(
+                kind="invalid_request", source="runtime", message=f"no tool is named {name!r}; there are: {known}"
+            )
+        try:
+            arguments = tool.bind(pending.call.args)
+            await self._pipeline.on_tool_start(draft, run_id(self._thread.id, run), pending.call)
+        except InvalidInput as error:
+            return Failure(kind="invalid_request", source="runtime", message=str(error))
+        except HookFailed as error:
+            return Failure(kind="internal", source="middleware", message=str(error))
+        if tool.context_parameter:
+            arguments[tool.context_parameter] = self._context(pending, draft, run, effect)
+        return await self._invoke(tool, arguments, pending.attempt, _least(tool.timeout, limit_s))
+
+    def _context(self, pending: PendingCall, draft: Draft, run: int, effect: int) -> ToolContext:
+        return ToolContext(
+            thread=self._thread,
+            run_id=run_id(self._thread.id, run),
+            call_id=pending.id,
+            idempotency_key=f"{self._thread.id}.{pending.key}",
+            attempt=pending.attempt,
+            config=self._blueprint.config,
+            agents=self._agents,
+            store=draft,
+            effect=effect,
+            token=pending.key,
+        )
+
+    async def _invoke(self, tool: Tool, arguments: dict[str, Any], attempt: int, timeout: float | None) -> CallOutcome:
+        try:
+            if tool.is_async:
+                work = tool.function(**arguments)
+            else:
+                function = functools.partial(tool.function, **arguments)
+                work = anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._workers)
+            return _as_outcome(await (work if timeout is None else _within(timeout, work)))
+        except _TimedOut:
+            return Failure(kind="timeout", source="runtime", message=f"{tool.name} did not end within {timeout:g} s")
+        except ToolError as error:
+            return _tool_failure(tool, attempt, error)
+        except PydanticSerializationError as error:
+            return Failure(kind="execution", message=f"{tool.name} returned what JSON cannot say: {error}")
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return Failure(kind="execution", message=f"{tool.name} canceled itself")
+        except Exception as error:
+            return Failure(kind="execution", message=f"{type(error).__name__}: {error}")
+
+    async def _after(self, draft: Draft, pending: PendingCall, outcome: CallOutcome) -> None:
+        run = run_id(self._thread.id, draft.run)
+        match outcome:
+            case Success(content=content):
+                await self._pipeline.on_tool_result(draft, run, pending.call, content)
+            case Failure(message=message):
+                await self._pipeline.on_tool_error(draft, run, pending.call, message)
+
+
+def _least(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _as_outcome(result: object) -> CallOutcome:
+    match result:
+        case Success() | Failure() | Deferred():
+            return result
+        case Finish(value=value):
+            return Success(content=_text(value), control=result)
+        case Handoff(thread_id=thread_id):
+            return Success(content=f"handed off to {thread_id}", control=result)
+        case Fail(message=message):
+            return Success(content=message, control=result)
+        case _:
+            return Success(content=_text(result))
+
+
+def _text(value: object) -> str:
+    text = value if isinstance(value, str) else to_json(value).decode()
+    left_out = len(text) - RESULT_CHARS
+    return text if left_out <= 0 else f"{text[:RESULT_CHARS]}\n… ({left_out} more characters were cut)"
+
+
+def _tool_failure(tool: Tool, attempt: int, error: ToolError) -> Failure:
+    failure = Failure(kind=error.kind, message=str(error))
+    if not error.retry or tool.retry is None:
+        return failure
+    if attempt >= tool.retry.attempts:
+        return Failure(kind=error.kind, message=f"{error} (after {attempt} attempts)", retry="exhausted")
+    wait = error.retry_after_ms if error.retry_after_ms is not None else tool.retry.delay_ms(attempt)
+    return Failure(kind=error.kind, message=str(error), retry="safe", after_ms=wait)
+
+
+class _TimedOut(Exception):
+    pass
+
+
+async def _within(seconds: float, work: Awaitable[object]) -> object:
+    """Like `asyncio.timeout`, but a callee that ignores its cancellation is left behind, not waited for."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _stop(task)
+        raise
+    if not task.done():
+        await _stop(task)
+        raise _TimedOut
+    return task.result()
+
+
+async def _stop(task: asyncio.Future[object]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=STOP_GRACE)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,0 +1,619 @@
+"""The driver: performs what the turn machine asks for, and commits what comes of it.
+
+One idea holds it together. A run changes only in `advance`, which never awaits: it feeds the machine, stages all that
+follows, commits once, publishes what was committed and notes the next effect. Whatever takes time (models, tools,
+hooks) is done outside, on drafts of its own, and then checks that the run still waits for its answer. So calls from
+outside need no lock, and a crash finds the file between two answers.
+
+If a commit fails the machine in memory is ahead of the file, so the driver stops for good; the file is right, and
+opening it again carries on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from agency import events
+from agency.blueprint import Blueprint, ThreadMetadata
+from agency.code import CodeResult
+from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError
+from agency.hooks import Plan
+from agency.messages import Message, ToolCall
+from agency.models import Model, ModelRequest, Surface
+from agency.parcels import Cancel, ChildStatus, Report
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore, run_id
+from agency.system import AgentSystem
+from agency.thread.calls import IN_DOUBT, STOP_GRACE, Batch, CallRunner, grouped
+from agency.thread.feed import Feed
+from agency.thread.pipeline import Pipeline
+from agency.thread.views import result_of, status_of
+from agency.turn import effects as fx
+from agency.turn.batch import distinct
+from agency.turn.effects import PendingCall
+from agency.turn.machine import TurnMachine
+from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Settled, Stopped, Success, TurnOutcome
+from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
+from agency.wire import now_ms
+
+
+class Driver:
+    def __init__(
+        self,
+        store: ThreadStore,
+        system: AgentSystem,
+        pipeline: Pipeline,
+        runner: CallRunner,
+        feed: Feed,
+        thread: ThreadMetadata,
+        blueprint: Blueprint,
+        on_commit: Callable[[Draft], None],
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._pipeline = pipeline
+        self._runner = runner
+        self._feed = feed
+        self._thread = thread
+        self._blueprint = blueprint
+        self._on_commit = on_commit
+        self._transcript: list[Message] | None = None  # read once, when a model is first called
+        self._has_transient = False
+        self._surface: tuple[str, Surface] | None = None
+        self._batch: Batch | None = None
+        self._request: fx.Request | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._held = False
+        self.n = 0
+        self.machine: TurnMachine | None = None
+        self.error: BaseException | None = None
+
+    # Beginning.
+
+    def resume(self) -> None:
+        """Carry on from what the file says."""
+        run = records.last_run(self._store)
+        if run is None:
+            return
+        self.n = run.n
+        self.machine = TurnMachine(TurnCheckpoint.load(run.machine), self._blueprint.mode)
+        if run.surface is not None:
+            surface = Surface.model_validate_json(run.surface)
+            self._surface = (surface.stored()[1], surface)
+        if self.machine.outcome is None:
+            self._go_on(self._poll(self._store.draft(self.n)), recovering=True)
+
+    def begin(self, draft: Draft, messages: Sequence[Message], limits: Limits | None) -> None:
+        """Start a new run."""
+        at = now_ms()
+        self.n = draft.run
+        self._surface = None
+        self.machine = TurnMachine.begin(
+            run=self.n,
+            at=at,
+            position=self._store.message_count,
+            messages=messages,
+            limits=limits or self._blueprint.limits,
+            mode=self._blueprint.mode,
+        )
+        records.add_run(draft, self.n, "running", b"", at)
+        self.advance(draft)
+
+    @property
+    def active(self) -> bool:
+        return self.machine is not None and self.machine.outcome is None
+
+    @property
+    def run_id(self) -> str:
+        return run_id(self._thread.id, self.n) if self.n else ""
+
+    # The one place where a run changes.
+
+    def advance(self, draft: Draft, *answers: fx.Input) -> None:
+        """Feed the machine, commit all that follows, and go on. Never awaits."""
+        machine = self.machine
+        assert machine is not None
+        for answer in answers:
+            machine.handle(answer)
+        request = self._poll(draft)
+        while isinstance(request, fx.Checkpoint):
+            self._take_checkpoint(draft, request)
+            request = self._poll(draft)
+        self._prepare(draft, request)
+        records.save_run(draft, self.n, status_of(machine), machine.dump())
+        self.commit(draft)
+        self._go_on(request)
+
+    def commit(self, draft: Draft) -> None:
+        try:
+            stored = self._store.commit(draft)
+        except BaseException as error:
+            self.fail(error)
+            raise
+        if self._transcript is not None and draft.messages:
+            self._transcript += draft.messages
+            self._has_transient = self._has_transient or any(message.transient for message in draft.messages)
+        self._feed.publish(stored)
+        self._on_commit(draft)
+
+    def _poll(self, draft: Draft) -> fx.Request | None:
+        """Stage the machine's notices; the effect that wants an answer, if there is one."""
+        machine = self.machine
+        assert machine is not None
+        while (effect := machine.poll()) is not None:
+            match effect:
+                case fx.Emit(event=event):
+                    draft.emit(event)
+                case fx.Progress(messages=messages):
+                    draft.say(messages)
+                case fx.Done(outcome=outcome):
+                    self._close_run(draft, outcome)
+                case fx.CancelModel():
+                    pass  # whoever feeds `Canceled` has stopped the work before
+                case _:
+                    return effect
+        return None
+
+    def _take_checkpoint(self, draft: Draft, request: fx.Checkpoint) -> None:
+        """Whatever was sent to the run joins it here."""
+        machine = self.machine
+        assert machine is not None
+        state = machine.dump()
+        draft.emit(events.checkpoint_saved(hashlib.blake2b(state, digest_size=8).hexdigest(), len(state)))
+        machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=records.inbox(draft)))
+
+    def _prepare(self, draft: Draft, request: fx.Request | None) -> None:
+        """Stage what must be on disk before an effect begins."""
+        match request:
+            case fx.CallTools():
+                calls = {call.id: call for call in request.calls}
+                self._batch = Batch(request.id, calls, grouped(request.calls, self._pipeline.tools))
+                self._begin_calls(draft, self._batch)
+            case fx.Sleep(id=effect, until=until):
+                records.set_timer(draft, sleep_timer(self.n, effect), until)
+
+    def _go_on(self, request: fx.Request | None, *, recovering: bool = False) -> None:
+        if recovering and isinstance(request, fx.CallTools):
+            self._recover_batch(request)
+        elif request is not None and not isinstance(request, fx.Sleep):
+            self._request = request
+        self._start()
+
+    def _start(self) -> None:
+        busy = self._task is not None and not self._task.done()
+        if self._request is not None and not busy and not self._held and self.error is None:
+            self._task = asyncio.create_task(self._drive(), name=f"run {self.run_id}")
+
+    def _close_run(self, draft: Draft, outcome: TurnOutcome) -> None:
+        """The run has ended: call back the children, keep what was sent too late, tell the parent."""
+        at = now_ms()
+        for child in records.children(draft, status="waiting"):
+            records.end_child(draft, child.token, "canceled", None, at)
+            records.drop_timer(draft, child_timer(child.token))
+            records.send(draft, Cancel(to=child.thread))
+        late = records.inbox(draft)
+        draft.say([m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1)])
+        draft.execute("DELETE FROM timers WHERE name LIKE 'sleep:%'")
+        draft.execute("DELETE FROM effects")
+        if self._thread.parent is not None and self.n == 1:
+            records.send(draft, _report(self._thread, outcome))
+
+    # Stopping.
+
+    def fail(self, error: BaseException) -> None:
+        """Give up this activation; the file stays as it was after the last commit."""
+        if self.error is None:
+            self.error = error
+            self._feed.close()
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+
+    async def hold(self) -> None:
+        """Stop what is being performed and start nothing new. Finished calls have their results; others have none."""
+        self._held = True
+        task = self._task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=2 * STOP_GRACE)
+
+    def release(self) -> None:
+        self._held = False
+        self._start()
+
+    async def cancel(self) -> None:
+        """End the run as canceled; every call gets a result."""
+        await self.hold()
+        try:
+            if self.active and self.error is None:
+                draft = self._store.draft(self.n)
+                self.advance(draft, *self._stopped_calls(draft), fx.Canceled(at=now_ms()))
+        finally:
+            self.release()
+
+    def _stopped_calls(self, draft: Draft) -> list[fx.Input]:
+        """The answer to a batch that was stopped: results where there are some, `Cancelled` for the rest."""
+        batch = self._batch
+        if batch is None or not self._awaited(batch.effect):
+            return []
+        for call in batch.calls.values():
+            if call.id not in batch.outcomes:
+                batch.outcomes[call.id] = Cancelled()
+                _emit_end(draft, call, Cancelled())
+        self._batch = None
+        return [fx.ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)]
+
+    # Performing effects.
+
+    async def _drive(self) -> None:
+        try:
+            while self._request is not None and not self._held:
+                request, self._request = self._request, None
+                await self._perform(request)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.fail(error)
+
+    async def _perform(self, request: fx.Request) -> None:
+        try:
+            match request:
+                case fx.SyncSurface():
+                    await self._sync_surface(request)
+                case fx.CallModel():
+                    await self._call_model(request)
+                case fx.CallTools():
+                    await self._call_tools()
+                case fx.ExecCode():
+                    await self._exec_code(request)
+                case _:
+                    raise AssertionError(f"{request!r} is not performed here")
+        except HookFailed as error:
+            self._abort(request.id, error)
+
+    def _awaited(self, effect: int) -> bool:
+        return self.active and self.machine is not None and self.machine.outstanding == effect
+
+    def _abort(self, effect: int, error: AgencyError) -> None:
+        if self._awaited(effect):
+            self.abort(error)
+
+    def abort(self, error: AgencyError) -> None:
+        """End the run as an error that is not the model's."""
+        self.advance(self._store.draft(self.n), self._aborted(error))
+
+    def _aborted(self, error: AgencyError) -> fx.Aborted:
+        reason: Literal["middleware_abort", "runtime_error"] = (
+            "middleware_abort" if isinstance(error, HookFailed) else "runtime_error"
+        )
+        return fx.Aborted(at=now_ms(), reason=reason, code=error.code, message=str(error))
+
+    async def _sync_surface(self, request: fx.SyncSurface) -> None:
+        draft = self._store.draft(self.n)
+        plan = Plan(
+            model=self._blueprint.model or self._system.default_model,
+            tools=dict(self._pipeline.tools),
+            system=[self._blueprint.prompt],
+        )
+        await self._pipeline.plan(draft, self.run_id, plan)
+        if not self._awaited(request.id):
+            return
+        surface = plan.surface()
+        stored, digest = surface.stored()
+        if self._surface is None or self._surface[0] != digest:
+            records.save_surface(draft, self.n, stored)
+            self._surface = (digest, surface)
+        ref = fx.SurfaceRef(digest=digest, model=surface.model)
+        self.advance(draft, fx.SurfaceSynced(id=request.id, at=now_ms(), surface=ref))
+
+    async def _call_model(self, request: fx.CallModel) -> None:
+        assert self.machine is not None
+        stream = self._feed.begin_text(self.n)
+        draft = self._store.draft(self.n)
+        answers: list[fx.Input] = []
+        try:
+            reply = await self._reply(request, lambda delta: self._feed.add_text(stream, delta))
+            ask: tuple[str, ...] = ()
+            try:
+                ask = await self._pipeline.on_model_result(draft, self.run_id, reply)
+            except HookFailed as error:
+                answers.append(self._aborted(error))
+            answers.insert(0, fx.ModelReplied(id=request.id, at=now_ms(), reply=reply, ask=ask))
+        except ModelError as error:
+            failure = fx.ModelFailure(
+                code=error.model_code,
+                message=str(error),
+                retryable=error.retryable,
+                retry_after_ms=error.retry_after_ms,
+            )
+            answers.append(fx.ModelFailed(id=request.id, at=now_ms(), failure=failure))
+        finally:
+            self._feed.end_text(stream)
+        if self._awaited(request.id):
+            self.advance(draft, *answers)
+
+    async def _reply(self, request: fx.CallModel, on_delta: Callable[[str], None]) -> fx.ModelReply:
+        assert self.machine is not None
+        try:
+            model, asked = self._model_request(request)
+            async with asyncio.timeout(self._seconds_left()):
+                reply = await model.respond(asked, on_delta)
+        except ModelError:
+            raise
+        except TimeoutError as error:
+            raise ModelError("the run's time is used up", model_code="ERR_TIME_LIMIT") from error
+        except DefinitionError as error:
+            raise ModelError(str(error), model_code="ERR_CONFIG") from error
+        except Exception as error:
+            raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
+        return distinct(reply)
+
+    def _model_request(self, request: fx.CallModel) -> tuple[Model, ModelRequest]:
+        wanted = request.request
+        assert self._surface is not None and self._surface[0] == wanted.surface.digest
+        surface = self._surface[1]
+        model, name = self._system.model(surface.model)
+        params = surface.params.model_copy(update={"tool_choice": "none"}) if wanted.final else surface.params
+        return model, ModelRequest(
+            model=name,
+            system=surface.system,
+            messages=self._messages(wanted),
+            tools=surface.tools,
+            params=params,
+            key=f"{self._thread.id}.{self.n}.{request.id}",
+        )
+
+    def _messages(self, wanted: fx.ModelCall) -> Sequence[Message]:
+        if self._transcript is None:
+            self._transcript = self._store.messages()
+            self._has_transient = any(message.transient for message in self._transcript)
+        shown = self._transcript[: wanted.upto]
+        if self._has_transient:
+            return [m for i, m in enumerate(shown) if not m.transient or i >= wanted.since]
+        return shown
+
+    # Tools.
+
+    def _begin_calls(self, draft: Draft, batch: Batch) -> None:
+        """Record, before they run, that the next calls of the batch begin."""
+        group = batch.next_group()
+        records.begin_calls(draft, batch.effect, [call.id for call in group])
+        for call in group:
+            draft.emit(events.tool_started(call.call))
+
+    async def _call_tools(self) -> None:
+        batch = self._batch
+        assert batch is not None
+        while self._awaited(batch.effect) and (group := batch.next_group()):
+            if len(group) == 1:
+                await self._run_call(batch, group[0])
+            else:
+                async with asyncio.TaskGroup() as tasks:
+                    for call in group:
+                        tasks.create_task(self._run_call(batch, call))
+
+    async def _run_call(self, batch: Batch, call: PendingCall) -> None:
+        outcome, draft, failed_hook = await self._runner.run(call, self.n, batch.effect, self._seconds_left())
+        if self._batch is batch and self._awaited(batch.effect):
+            batch.failed_hook = batch.failed_hook or failed_hook
+            self._end_call(draft, batch, call, outcome)
+
+    def _end_call(self, draft: Draft, batch: Batch, call: PendingCall, outcome: CallOutcome) -> None:
+        """A call has ended: commit its result, with what begins next or, if it was the last, with the whole batch."""
+        _emit_end(draft, call, outcome)
+        group_before = batch.next_group()
+        batch.outcomes[call.id] = outcome
+        if batch.complete:
+            self._end_batch(draft, batch)
+            return
+        records.end_call(draft, batch.effect, call.id, outcome)
+        if len(group_before) == 1:
+            self._begin_calls(draft, batch)
+        self.commit(draft)
+
+    def _end_batch(self, draft: Draft, batch: Batch) -> None:
+        self._batch = None
+        records.forget_calls(draft, batch.effect)
+        answers: list[fx.Input] = [fx.ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)]
+        if batch.failed_hook is not None:
+            answers.append(self._aborted(batch.failed_hook))
+        self.advance(draft, *answers)
+
+    def _seconds_left(self) -> float | None:
+        assert self.machine is not None
+        remaining = self.machine.remaining_ms(now_ms())
+        return None if remaining is None else remaining / 1000
+
+    def _recover_batch(self, request: fx.CallTools) -> None:
+        """After a crash: results that were recorded stand, calls in doubt go by their policy, the rest runs."""
+        recorded = records.calls(self._store, self.n, request.id)
+        calls = {call.id: call for call in request.calls}
+        batch = Batch(request.id, calls, grouped(request.calls, self._pipeline.tools))
+        batch.outcomes = {call_id: outcome for call_id, outcome in recorded.items() if outcome is not None}
+        draft = self._store.draft(self.n)
+        for call in request.calls:
+            if call.id in recorded and call.id not in batch.outcomes:
+                self._judge(draft, batch, call)
+        if any(o.status == "deferred" and o.waits_for == "approval" for o in batch.outcomes.values()):
+            for call in request.calls:
+                batch.outcomes.setdefault(call.id, Deferred(waits_for="batch"))
+        if batch.complete:
+            self._end_batch(draft, batch)
+            return
+        self._batch, self._request = batch, request
+        new = [call for call in batch.next_group() if call.id not in recorded]
+        records.begin_calls(draft, batch.effect, [call.id for call in new])
+        for call in new:
+            draft.emit(events.tool_started(call.call))
+        if draft:
+            self.commit(draft)
+
+    def _judge(self, draft: Draft, batch: Batch, call: PendingCall) -> None:
+        """A call that had begun and not ended when the process died."""
+        tool = self._pipeline.tools.get(call.call.name)
+        if tool is None or tool.idempotent or tool.in_doubt == "rerun":
+            return
+        if tool.in_doubt == "ask":
+            batch.outcomes[call.id] = Deferred(waits_for="approval", note=IN_DOUBT)
+            return
+        outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
+        batch.outcomes[call.id] = outcome
+        records.end_call(draft, batch.effect, call.id, outcome)
+        _emit_end(draft, call, outcome)
+
+    # Children and timers.
+
+    def child_ended(self, draft: Draft, child: records.Child, status: ChildStatus, report: str) -> None:
+        """A child's run has ended, or its time has: that is the result of the call that started it."""
+        records.end_child(draft, child.token, status, report, now_ms())
+        records.drop_timer(draft, child_timer(child.token))
+        draft.emit(events.subagent_completed(child.thread, status, report))
+        outcome = _child_outcome(status, report)
+        batch = self._batch
+        if batch is not None and batch.effect == child.effect and self._awaited(child.effect):
+            # Other calls of its batch still run, and the machine gets all results together.
+            batch.outcomes[child.call] = outcome
+            records.end_call(draft, batch.effect, child.call, outcome)
+            _emit_end(draft, batch.calls[child.call], outcome)
+            self.commit(draft)
+            return
+        pending = self._deferred_call(child)
+        if pending is None:
+            self.commit(draft)
+            return
+        _emit_end(draft, pending, outcome)
+        self.advance(draft, fx.CallSettled(id=child.effect, at=now_ms(), call_id=child.call, outcome=outcome))
+
+    def _deferred_call(self, child: records.Child) -> PendingCall | None:
+        state = self.machine.state if self.machine is not None and child.run == self.n else None
+        if not isinstance(state, WaitingTools) or state.effect != child.effect:
+            return None
+        return next((call for call in state.deferred("child") if call.id == child.call), None)
+
+    def timer_due(self, name: str) -> None:
+        draft = self._store.draft(self.n)
+        records.drop_timer(draft, name)
+        kind, _, rest = name.partition(":")
+        if kind == "sleep":
+            effect = int(rest.partition(".")[2])
+            if self._awaited(effect):
+                self.advance(draft, fx.Woke(id=effect, at=now_ms()))
+                return
+        elif waiting := records.children(self._store, token=rest, status="waiting"):
+            records.send(draft, Cancel(to=waiting[0].thread))
+            self.child_ended(draft, waiting[0], "timed_out", "it did not end in time and was canceled")
+            return
+        self.commit(draft)
+
+    # Code.
+
+    async def _exec_code(self, request: fx.ExecCode) -> None:
+        runner = self._system.code_runner
+        if runner is None:
+            self._abort(request.id, DefinitionError("this agent works in code mode and the system has no code_runner"))
+            return
+        calls = CodeCalls(self, request.id, records.calls(self._store, self.n, request.id))
+        try:
+            result = await runner.run(request.code, request.state, calls.call)
+        except (HookFailed, StoreError):
+            raise
+        except Exception as error:
+            result = CodeResult(output=f"{type(error).__name__}: {error}", state=request.state)
+        if self._awaited(request.id):
+            draft = self._store.draft(self.n)
+            records.forget_calls(draft, request.id)
+            ran = fx.CodeRan(
+                id=request.id,
+                at=now_ms(),
+                output=result.output,
+                calls=tuple(calls.made),
+                state=result.state,
+                submitted=result.submitted,
+                error=result.error,
+            )
+            self.advance(draft, ran)
+
+    async def run_code_call(self, effect: int, call: PendingCall) -> Settled:
+        """Run a call that executed code makes, recorded like any other."""
+        draft = self._store.draft(self.n)
+        records.begin_calls(draft, effect, [call.id])
+        draft.emit(events.tool_started(call.call))
+        self.commit(draft)
+        outcome, draft, failed_hook = await self._runner.run(call, self.n, effect, self._seconds_left())
+        if outcome.status == "deferred":
+            draft = self._store.draft(self.n)
+            outcome = Failure(kind="invalid_request", source="runtime", message="code cannot wait for this tool")
+        _emit_end(draft, call, outcome)
+        records.end_call(draft, effect, call.id, outcome)
+        self.commit(draft)
+        if failed_hook is not None:
+            raise failed_hook
+        return outcome
+
+
+class CodeCalls:
+    """The calls that one execution of code makes. After a crash, those that are on record are answered from there."""
+
+    def __init__(self, driver: Driver, effect: int, recorded: Mapping[str, CallOutcome | None]) -> None:
+        self._driver = driver
+        self._effect = effect
+        self._recorded = recorded
+        self._count = 0
+        self.made: list[fx.CodeCall] = []
+
+    async def call(self, name: str, args: JsonValue) -> Settled:
+        self._count += 1
+        digest = hashlib.blake2b(to_json([name, args]), digest_size=4).hexdigest()
+        call = ToolCall(id=f"code{self._count}-{digest}", name=name, args=args)
+        outcome = self._recorded.get(call.id)
+        if outcome is None or outcome.status == "deferred":
+            key = f"{self._driver.n}.{self._effect}.{call.id}"
+            outcome = await self._driver.run_code_call(self._effect, PendingCall(call=call, key=key))
+        self.made.append(fx.CodeCall(id=call.id, name=name, outcome=outcome))
+        return outcome
+
+
+def _emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:
+    match outcome:
+        case Success(content=content):
+            draft.emit(events.tool_output(call.call.name, call.id, content))
+        case Failure() | Cancelled():
+            draft.emit(events.tool_error(call.call.name, call.id, outcome.text))
+
+
+def sleep_timer(run: int, effect: int) -> str:
+    return f"sleep:{run}.{effect}"
+
+
+def child_timer(token: str) -> str:
+    return f"child:{token}"
+
+
+def _child_outcome(status: ChildStatus, report: str) -> Settled:
+    match status:
+        case "completed":
+            return Success(content=report)
+        case "canceled":
+            return Cancelled(reason="the subagent was canceled")
+        case "timed_out":
+            return Failure(kind="timeout", source="runtime", message=f"the subagent was stopped: {report}")
+        case "failed":
+            return Failure(kind="external", message=f"the subagent failed: {report}")
+
+
+def _report(thread: ThreadMetadata, outcome: TurnOutcome) -> Report:
+    parent = thread.parent
+    assert parent is not None
+    status: ChildStatus = "completed"
+    result = result_of(outcome)
+    text = result if isinstance(result, str) else to_json(result).decode()
+    if isinstance(outcome, Stopped):
+        status = "canceled" if outcome.reason == "cancelled" else "failed"
+        text = f"{outcome.code}: {outcome.message}"
+    return Report(to=parent.thread_id, thread_id=thread.id, token=parent.token, status=status, report=text)

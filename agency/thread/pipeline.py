@@ -1,0 +1,135 @@
+"""The middleware of one thread: runs their hooks in the order of registration and names the one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from agency import events
+from agency.blueprint import Blueprint, ThreadMetadata
+from agency.errors import AgencyError, DefinitionError, HookFailed
+from agency.hooks import ChildReport, HookContext, Middleware, Plan
+from agency.messages import ToolCall
+from agency.store.draft import Draft
+from agency.tools import Tool
+from agency.turn.effects import ModelReply
+from agency.turn.outcomes import Decision
+
+Hook = Literal[
+    "on_init",
+    "on_tick",
+    "before_model",
+    "on_model_result",
+    "on_tool_start",
+    "on_tool_result",
+    "on_tool_error",
+    "on_resume",
+    "on_child_report",
+    "state",
+]
+AnyMiddleware = Middleware[Any]  # each has its own type of configuration
+
+
+class Pipeline:
+    def __init__(
+        self,
+        middleware: Sequence[tuple[AnyMiddleware, Any]],
+        tools: Sequence[Tool],
+        thread: ThreadMetadata,
+        blueprint: Blueprint,
+        agents: Mapping[str, Blueprint],
+    ) -> None:
+        """`middleware` come with their validated configuration, `tools` are those that the agent's tags select."""
+        self._configs = {mw.name: config for mw, config in middleware}
+        self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
+        self._thread = thread
+        self._blueprint = blueprint
+        self._agents = agents
+        self.tools = {tool.name: tool for tool in tools}
+
+    def has(self, *hooks: Hook) -> bool:
+        return any(self._by_hook[hook] for hook in hooks)
+
+    async def on_init(self, draft: Draft) -> None:
+        for mw in self._by_hook["on_init"]:
+            await self._call(mw, "on_init", self._context(mw, draft, None))
+
+    async def plan(self, draft: Draft, run_id: str, plan: Plan) -> None:
+        """Let the middleware begin the turn and shape the model call."""
+        for mw in self._by_hook["on_tick"]:
+            await self._call(mw, "on_tick", self._context(mw, draft, run_id))
+        for mw in self._by_hook["before_model"]:
+            await self._call(mw, "before_model", self._context(mw, draft, run_id), plan)
+            draft.emit(events.before_model(mw.name))
+
+    async def on_model_result(self, draft: Draft, run_id: str, reply: ModelReply) -> tuple[str, ...]:
+        """The calls that a person has to approve."""
+        asked: dict[str, None] = {}
+        for mw in self._by_hook["on_model_result"]:
+            context = self._context(mw, draft, run_id)
+            context.ask = lambda call_id: asked.setdefault(call_id)
+            await self._call(mw, "on_model_result", context, reply)
+            draft.emit(events.after_model(mw.name))
+        return tuple(asked)
+
+    async def on_tool_start(self, draft: Draft, run_id: str, call: ToolCall) -> None:
+        for mw in self._by_hook["on_tool_start"]:
+            await self._call(mw, "on_tool_start", self._context(mw, draft, run_id), call)
+
+    async def on_tool_result(self, draft: Draft, run_id: str, call: ToolCall, result: str) -> None:
+        for mw in self._by_hook["on_tool_result"]:
+            await self._call(mw, "on_tool_result", self._context(mw, draft, run_id), call, result)
+
+    async def on_tool_error(self, draft: Draft, run_id: str, call: ToolCall, error: str) -> None:
+        for mw in self._by_hook["on_tool_error"]:
+            await self._call(mw, "on_tool_error", self._context(mw, draft, run_id), call, error)
+
+    async def on_resume(self, draft: Draft, run_id: str, reason: str, decisions: Mapping[str, Decision]) -> None:
+        for mw in self._by_hook["on_resume"]:
+            await self._call(mw, "on_resume", self._context(mw, draft, run_id), reason, decisions)
+
+    async def on_child_report(self, draft: Draft, run_id: str, child: ChildReport) -> None:
+        for mw in self._by_hook["on_child_report"]:
+            await self._call(mw, "on_child_report", self._context(mw, draft, run_id), child)
+
+    async def state(self, draft: Draft) -> dict[str, JsonValue]:
+        merged: dict[str, JsonValue] = {}
+        for mw in self._by_hook["state"]:
+            merged.update(await self._call(mw, "state", self._context(mw, draft, None)))
+        return merged
+
+    def _context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None) -> HookContext[Any]:
+        return HookContext(
+            thread=self._thread,
+            blueprint=self._blueprint,
+            run_id=run_id,
+            agents=self._agents,
+            config=self._configs[mw.name],
+            store=draft,
+            register_tool=self._register,
+            ask=_cannot_ask,
+            owner=mw.name,
+        )
+
+    def _register(self, tool: Tool) -> None:
+        if tool.name in self.tools:
+            raise DefinitionError(f"agent {self._blueprint.name!r} would get two tools named {tool.name!r}")
+        self.tools[tool.name] = tool
+
+    async def _call(self, mw: AnyMiddleware, hook: Hook, *args: object) -> Any:  # what the hook returns
+        try:
+            return await getattr(mw, hook)(*args)
+        except DefinitionError:
+            raise
+        except Exception as error:
+            raise HookFailed(mw.name, hook, error) from error
+
+
+def _defines(mw: AnyMiddleware, hook: str) -> bool:
+    return getattr(type(mw), hook) is not getattr(Middleware, hook)
+
+
+def _cannot_ask(call_id: str) -> None:
+    raise AgencyError("ctx.ask belongs in on_model_result")

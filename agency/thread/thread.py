@@ -1,0 +1,330 @@
+"""A thread that is awake: what its users call. The work itself is the driver's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from agency import events
+from agency.blueprint import Blueprint, ThreadMetadata
+from agency.errors import HookFailed, InvalidInput, NotFound, WrongState
+from agency.events import Event
+from agency.hooks import ChildReport
+from agency.messages import Message, ToolCall
+from agency.parcels import Cancel, Report
+from agency.runtime import Runtime
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore, run_id
+from agency.system import AgentSystem
+from agency.thread.calls import CallRunner
+from agency.thread.driver import Driver
+from agency.thread.feed import Feed
+from agency.thread.mail import Clock, Postman
+from agency.thread.pipeline import Pipeline
+from agency.thread.views import (
+    Accepted,
+    RunEnvelope,
+    RunState,
+    RunStatus,
+    ThreadState,
+    envelope,
+    pending_approvals,
+    status_of,
+)
+from agency.turn import effects as fx
+from agency.turn.outcomes import Approve, Decision, Deny, Edit
+from agency.turn.state import Limits
+from agency.wire import now_ms
+
+MESSAGE_CHARS = 1_000_000
+"""The longest message that is accepted."""
+
+
+class Thread:
+    """Open one with `agency.open_thread` or `agency.LocalRuntime`."""
+
+    def __init__(
+        self, store: ThreadStore, system: AgentSystem, runtime: Runtime, metadata: ThreadMetadata, blueprint: Blueprint
+    ) -> None:
+        self.metadata = metadata
+        self.blueprint = blueprint
+        self._store = store
+        self._system = system
+        agents = runtime.agents()
+        self._pipeline = Pipeline(
+            system.middleware_for(blueprint), system.tools_for(blueprint), metadata, blueprint, agents
+        )
+        self._feed = Feed(store)
+        runner = CallRunner(store, self._pipeline, metadata, blueprint, agents)
+        self._driver = Driver(
+            store, system, self._pipeline, runner, self._feed, metadata, blueprint, on_commit=self._committed
+        )
+        self._postman = Postman(store, runtime, self._driver.commit)
+        self._clock = Clock(store, self._driver.timer_due)
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        system: AgentSystem,
+        runtime: Runtime,
+        *,
+        create: tuple[ThreadMetadata, Blueprint] | None = None,
+        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+    ) -> Thread:
+        """Wake a thread, or create it, and carry on with whatever it was doing."""
+        rows = None
+        if create is not None:
+            system.check(create[1])
+            rows = {
+                "thread_id": create[0].id,
+                "metadata": create[0].model_dump_json(),
+                "blueprint": create[1].model_dump_json(),
+            }
+        store = ThreadStore.open(path, create=rows, synchronous=synchronous)
+        try:
+            metadata = ThreadMetadata.model_validate_json(str(store.meta("metadata")))
+            blueprint = Blueprint.model_validate_json(str(store.meta("blueprint")))
+            selected = system.middleware_for(blueprint)
+            store.prepare_tables({mw.name: mw.tables for mw, _ in selected if mw.tables})
+            thread = cls(store, system, runtime, metadata, blueprint)
+            await thread._wake()
+        except BaseException:
+            store.close()
+            raise
+        return thread
+
+    async def _wake(self) -> None:
+        draft = self._store.draft()
+        if self._store.last_seq == 0:
+            draft.emit(events.thread_created(self.metadata.agent_type))
+        await self._pipeline.on_init(draft)
+        if draft:
+            self._driver.commit(draft)
+        self._driver.resume()
+        self._postman.start()
+        self._clock.set()
+
+    @property
+    def id(self) -> str:
+        return self.metadata.id
+
+    @property
+    def alive(self) -> bool:
+        """Whether this activation can still be used; if not, open the thread again."""
+        return self._driver.error is None
+
+    # Changing it.
+
+    async def send(
+        self,
+        message: str | Message | Sequence[Message],
+        *,
+        idempotency_key: str | None = None,
+        limits: Limits | None = None,
+    ) -> Accepted:
+        """Start a run with a message; during a run, the message joins it at its next step.
+
+        With an `idempotency_key`, sending again gives the first answer and does nothing. `limits` replace the
+        blueprint's for a run that this starts.
+        """
+        self._check_alive()
+        messages = _acceptable(message)
+        if idempotency_key is not None and (known := records.request(self._store, idempotency_key)) is not None:
+            run, status = known
+            return Accepted.model_validate({"run_id": run_id(self.id, run), "status": status})
+        joins = self._driver.active
+        draft = self._store.draft(self._driver.n if joins else self._driver.n + 1)
+        draft.emit(events.request_accepted(idempotency_key))
+        status = self._status() if joins else "running"
+        if idempotency_key is not None:
+            records.remember_request(draft, idempotency_key, status)
+        if joins:
+            for one in messages:
+                records.post(draft, one)
+            self._driver.commit(draft)
+        else:
+            self._driver.begin(draft, messages, limits)
+        return Accepted(run_id=run_id(self.id, draft.run), status=status)
+
+    async def decide(self, decisions: Mapping[str, Decision]) -> None:
+        """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
+        self._check_decisions(decisions)
+        draft = self._store.draft(self._driver.n)
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decisions))
+        effect = self._check_decisions(decisions)  # again: somebody may have answered while the hooks ran
+        self._driver.advance(draft, fx.CallsDecided(id=effect, at=now_ms(), decisions=dict(decisions)))
+
+    async def approve(self) -> None:
+        """Let every call that waits for a person run."""
+        await self.decide({call.id: Approve() for call in self._waiting()})
+
+    async def deny(self, reason: str = "") -> None:
+        """Let no call that waits for a person run; the model is told why."""
+        await self.decide({call.id: Deny(reason=reason) for call in self._waiting()})
+
+    async def cancel(self) -> None:
+        """End the run. Running models and tools are stopped, children too; every call gets a result."""
+        self._check_alive()
+        if not self._driver.active:
+            raise WrongState(f"thread {self.id} has no run in progress")
+        await self._driver.cancel()
+        self._check_alive()
+
+    async def lift_limits(
+        self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+    ) -> None:
+        """Let a run that has used up a limit go on, under these new ones."""
+        self._check_exhausted()
+        draft = self._store.draft(self._driver.n)
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "exhausted", {}))
+        self._check_exhausted()
+        self._driver.advance(draft, fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens))
+
+    async def receive(self, parcel: Report | Cancel) -> None:
+        """Take what another thread sent. Taking it again does nothing."""
+        self._check_alive()
+        match parcel:
+            case Cancel():
+                if self._driver.active:
+                    await self._driver.cancel()
+            case Report():
+                await self._child_reported(parcel)
+
+    async def _child_reported(self, report: Report) -> None:
+        draft = self._store.draft(self._driver.n)
+        told = ChildReport(thread_id=report.thread_id, token=report.token, status=report.status, report=report.report)
+        if records.children(self._store, token=report.token, status="waiting"):
+            await self._run_hooks(self._pipeline.on_child_report(draft, self._driver.run_id, told))
+        if waiting := records.children(self._store, token=report.token, status="waiting"):
+            self._driver.child_ended(draft, waiting[0], report.status, report.report)
+
+    # Looking at it.
+
+    def events(self, after: int = 0, *, follow: bool = True) -> AsyncIterator[Event]:
+        """Every event after a seq, then those to come until the thread is closed, unless `follow` is False."""
+        return self._feed.read(after, follow=follow)
+
+    async def wait(self, timeout: float | None = None) -> RunEnvelope:
+        """Wait until the run has ended or paused, or until `timeout` seconds are over; the run as it is then."""
+        try:
+            async with asyncio.timeout(timeout):
+                while self._status() == "running" and self._driver.error is None:
+                    await self._feed.wait()
+        except TimeoutError:
+            pass
+        self._check_alive()
+        return self.run()
+
+    def run(self) -> RunEnvelope:
+        """The latest run, as it is now."""
+        stored = records.last_run(self._store)
+        if stored is None:
+            raise NotFound(f"thread {self.id} has not run yet")
+        return envelope(self.metadata, stored)
+
+    def run_state(self) -> RunState:
+        machine = self._driver.machine
+        if machine is None:
+            return RunState()
+        return RunState(run_id=self._driver.run_id, status=status_of(machine), step=machine.turn, reason=machine.paused)
+
+    async def state(self) -> ThreadState:
+        self._check_alive()
+        return ThreadState(
+            messages=tuple(self._store.messages()),
+            tools=tuple(tool.spec for tool in self._pipeline.tools.values()),
+            thread=self.metadata,
+            model=self.blueprint.model or self._system.default_model,
+            more=await self._pipeline.state(self._store.draft()),
+        )
+
+    # Ending.
+
+    async def close(self) -> None:
+        """Stop here. A run in progress is left as it is and carries on when the thread is opened again."""
+        self._clock.stop()
+        await self._postman.stop()
+        await self._driver.hold()
+        self._driver.fail(WrongState(f"thread {self.id} is closed"))
+        self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Inside.
+
+    def _committed(self, draft: Draft) -> None:
+        if draft.sends:
+            self._postman.start()
+        if draft.sets_timer:
+            self._clock.set()
+
+    def _status(self) -> RunStatus:
+        return self.run_state().status
+
+    def _check_alive(self) -> None:
+        if self._driver.error is not None:
+            raise self._driver.error
+
+    def _waiting(self) -> tuple[ToolCall, ...]:
+        machine = self._driver.machine
+        return () if machine is None else pending_approvals(machine)
+
+    def _check_decisions(self, decisions: Mapping[str, Decision]) -> int:
+        """Refuse decisions that do not fit what waits; the effect that they answer."""
+        self._check_alive()
+        waiting = {call.id: call for call in self._waiting()}
+        if not waiting:
+            raise WrongState(f"no call of thread {self.id} waits for a person")
+        if not decisions:
+            raise InvalidInput("there are no decisions; name at least one call")
+        if unknown := decisions.keys() - waiting.keys():
+            raise InvalidInput(f"{sorted(unknown)} do not wait for a person; {sorted(waiting)} do")
+        for call_id, decision in decisions.items():
+            if isinstance(decision, Edit) and (tool := self._pipeline.tools.get(waiting[call_id].name)) is not None:
+                tool.bind(decision.args)
+        machine = self._driver.machine
+        assert machine is not None and machine.outstanding is not None
+        return machine.outstanding
+
+    def _check_exhausted(self) -> None:
+        self._check_alive()
+        if self._driver.machine is None or self._driver.machine.exhausted_by is None:
+            raise WrongState(f"no limit of thread {self.id} is used up")
+
+    async def _run_hooks(self, hooks: Awaitable[None]) -> None:
+        """Run hooks on behalf of a caller; one that fails ends the run under its own name."""
+        try:
+            await hooks
+        except HookFailed as error:
+            if self._driver.active:
+                self._driver.abort(error)
+            raise
+
+
+def _acceptable(message: str | Message | Sequence[Message]) -> tuple[Message, ...]:
+    if isinstance(message, str):
+        messages: tuple[Message, ...] = (Message(role="user", content=message),)
+    else:
+        messages = (message,) if isinstance(message, Message) else tuple(message)
+    if not messages:
+        raise InvalidInput("there is no message")
+    for one in messages:
+        if one.role not in ("user", "system") or one.tool_calls or one.tool_call_id:
+            raise InvalidInput(f"a message from outside is a user's or the system's, not {one.role}")
+        if not one.content.strip():
+            raise InvalidInput("the message is empty")
+        if len(one.content) > MESSAGE_CHARS:
+            raise InvalidInput(f"the message has {len(one.content)} characters; {MESSAGE_CHARS} are accepted")
+    # Ids, origin and the like are ours to give.
+    return tuple(Message(role=one.role, content=one.content) for one in messages)

@@ -1,0 +1,56 @@
+"""A batch of tool calls, as pure functions: distinct ids, what a decision makes of a call, results in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agency.messages import ToolCall
+from agency.turn.effects import ModelReply, PendingCall
+from agency.turn.outcomes import Approve, CallOutcome, Decision, Deferred, Deny, Edit, Failure, Settled
+from agency.turn.state import WaitingTools
+
+
+def distinct(reply: ModelReply) -> ModelReply:
+    """The reply, its calls with ids that are there and differ: some models repeat them or leave them out."""
+    ids = [call.id for call in reply.tool_calls]
+    if all(ids) and len(set(ids)) == len(ids):
+        return reply
+    seen: set[str] = set()
+    calls: list[ToolCall] = []
+    for index, call in enumerate(reply.tool_calls):
+        if not call.id or call.id in seen:
+            call = call.model_copy(update={"id": f"{call.id or 'call'}#{index}"})
+        seen.add(call.id)
+        calls.append(call)
+    return replace(reply, tool_calls=tuple(calls))
+
+
+def decided(pending: PendingCall, decision: Decision | None) -> PendingCall:
+    """The call as it will run after a decision."""
+    match decision:
+        case Approve():
+            return replace(pending, approved=True)
+        case Edit(args=args):
+            call = pending.call.model_copy(update={"args": args})
+            return replace(pending, approved=True, edited=True, call=call)
+        case _:
+            return pending
+
+
+def outcome_after(decision: Decision) -> CallOutcome:
+    """What a decision makes of a call's outcome: a denied call has its result, another waits for its batch."""
+    if isinstance(decision, Deny):
+        because = f": {decision.reason}" if decision.reason else ""
+        message = f"a person denied this call, it was not run{because}"
+        return Failure(kind="permission_denied", source="policy", message=message)
+    return Deferred(waits_for="batch")
+
+
+def settled(state: WaitingTools) -> list[tuple[PendingCall, Settled]]:
+    """Every call of a batch with its result, in the order of the calls."""
+    pairs: list[tuple[PendingCall, Settled]] = []
+    for pending in state.calls:
+        outcome = state.outcomes[pending.id]
+        assert outcome.status != "deferred"
+        pairs.append((pending, outcome))
+    return pairs

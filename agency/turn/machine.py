@@ -1,0 +1,585 @@
+"""The turn machine: what a run does next, and nothing else.
+
+Theory of operation
+===================
+
+One machine carries one run, from the messages that start it to its outcome. It has two rules:
+
+1. It does no I/O. It has no clock, no randomness and never awaits. What it wants done it hands out as *effects*
+   (`poll`), what came of it it is told (`handle`). The same inputs give the same effects with the same ids.
+2. It is at every moment a small value (`checkpoint`) that can be stored and brought back (`restore`) anywhere.
+   Brought back, it hands out the effect it was waiting for once more, identical to the first time, and nothing else.
+
+The driver's loop is: poll until there is nothing, perform the one effect that wants an answer, commit everything that
+was polled together with the new checkpoint in one transaction, and feed the next answer. So a crash falls between two
+answers, never inside one.
+
+Effects that want an answer take an id from a counter that starts at 1 in each run and is part of the checkpoint:
+`(thread, run, effect)` names one logical side effect for ever. There is at most one outstanding. Notices (`Emit`,
+`Progress`, `CancelModel`, `Done`) have no id and are polled first, in order.
+
+    Preparing ─> PrepareTurn ─> WaitingSurface ─> WaitingModel ─┬─> WaitingTools ─┐
+                     ^   │                          ^   │ fail  ├─> WaitingCode ──┤
+                     │   └─> Exhausted              └─ WaitingSleep (also tools)  │
+                     │                                          └─────────────────┴─> WaitingCheckpoint ─> Ended
+                     └──────────────────────────────────────────────────────────────────────┘
+
+A turn is one round of that loop. Its surface (prompt, tools, model) is asked for once. What a reply leads to is the
+mode's business (`modes.py`); the machine applies the actions that the mode returns.
+
+* Tools: the machine stays in `WaitingTools`, under one effect id, until every call has a result. A call may be
+  *deferred*: to a person, to a child thread, or because its batch is held. Nothing of a held batch runs before the
+  person has decided on every call that was asked about; then `CallTools` is handed out again, under the same id, with
+  the calls that are to run. Results reach the transcript together, in the order of the calls.
+* Retries: a retryable failure, of the model or of a tool whose policy says so, becomes a `Sleep` and then a new effect
+  with the same request. `PendingCall.key` stays the same.
+* Limits: when the turns are used up the model gets one more turn without tools, to answer in prose. If it calls tools
+  all the same the run stops. When time or tokens are used up the run pauses as `Exhausted`.
+* Ending: `Progress` with whatever is new, then `Emit` of the outcome, then `Done`. However a run ends, no call in the
+  transcript is without a result.
+
+An input that does not fit the state raises `ResultMismatch` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from agency import events
+from agency.errors import ResultMismatch
+from agency.events import NewEvent
+from agency.messages import Message, ToolCall, Usage
+from agency.turn import effects as fx
+from agency.turn import outcomes as out
+from agency.turn import state as st
+from agency.turn.batch import decided, distinct, outcome_after, settled
+from agency.turn.modes import (
+    MODES,
+    Action,
+    End,
+    KeepState,
+    ModeName,
+    Say,
+    StartCheckpoint,
+    StartCode,
+    StartTools,
+    tool_message,
+)
+
+MODEL_ATTEMPTS = 5
+RETRY_BASE_MS = 500
+RETRY_MAX_MS = 30_000
+
+LAST_TURN = (
+    "You have used all the turns of this run. Do not call any tool. "
+    "Answer now, in plain prose, with what you have; say what is left undone."
+)
+
+_BAD_STOPS = {
+    "output_limit": out.Stopped(
+        reason="incomplete", code="ERR_MAX_TOKENS", message="the model's reply was cut off at its output limit"
+    ),
+    "context_overflow": out.Stopped(
+        reason="provider_error", code="ERR_CONTEXT_OVERFLOW", message="the conversation is too long for the model"
+    ),
+    "content_filter": out.Stopped(
+        reason="provider_error", code="ERR_CONTENT_FILTER", message="the provider's content filter stopped the reply"
+    ),
+    "cancelled": out.CANCELED,
+}
+
+
+def retry_delay(attempt: int, after_ms: int | None) -> int:
+    """How long to wait after failed attempt number `attempt`; what the other side asks for comes first."""
+    return after_ms if after_ms is not None else min(RETRY_BASE_MS * 2 ** (attempt - 1), RETRY_MAX_MS)
+
+
+class TurnMachine:
+    def __init__(self, checkpoint: st.TurnCheckpoint, mode: ModeName = "tools") -> None:
+        """Bring a machine back; `begin` makes a new one. The mode is configuration and is not stored."""
+        self._m = _copy(checkpoint)
+        self._mode = MODES[mode]
+        self._due = True  # the outstanding effect is still to be handed out
+
+    @classmethod
+    def begin(
+        cls,
+        *,
+        run: int,
+        at: int,
+        position: int,
+        messages: Iterable[Message],
+        limits: st.Limits | None = None,
+        mode: ModeName = "tools",
+    ) -> TurnMachine:
+        """A machine for a new run of a thread that holds `position` messages; `messages` are what starts it."""
+        return cls(
+            st.TurnCheckpoint(
+                run=run,
+                state=st.Preparing(messages=tuple(messages)),
+                position=position,
+                shown=position,
+                limits=limits or st.Limits(),
+                now=at,
+                active_since=at,
+            ),
+            mode,
+        )
+
+    def checkpoint(self) -> st.TurnCheckpoint:
+        return _copy(self._m)
+
+    def dump(self) -> bytes:
+        """The checkpoint as JSON, for `TurnCheckpoint.load`."""
+        return self._m.dump()
+
+    # What a driver may ask.
+
+    @property
+    def state(self) -> st.State:
+        return self._m.state
+
+    @property
+    def turn(self) -> int:
+        return self._m.turn
+
+    @property
+    def usage(self) -> Usage:
+        return self._m.usage
+
+    @property
+    def limits(self) -> st.Limits:
+        return self._m.limits
+
+    @property
+    def paused(self) -> st.PauseReason | None:
+        return self._m.paused
+
+    @property
+    def outcome(self) -> out.TurnOutcome | None:
+        state = self._m.state
+        return state.outcome if isinstance(state, st.Ended) else None
+
+    @property
+    def outstanding(self) -> int | None:
+        """The id of the effect that waits for an answer."""
+        return getattr(self._m.state, "effect", None)
+
+    @property
+    def exhausted_by(self) -> str | None:
+        """The code of the limit that the run waits to have lifted."""
+        state = self._m.state
+        return state.code if isinstance(state, st.Exhausted) else None
+
+    def active_ms(self, at: int) -> int:
+        """How long the run has been at work, pauses left out."""
+        idle = self._m.paused is not None or isinstance(self._m.state, st.Ended)
+        return self._m.elapsed_ms + (0 if idle else max(0, at - self._m.active_since))
+
+    def remaining_ms(self, at: int) -> int | None:
+        """How much of the time limit is left."""
+        limit = self._m.limits.time_ms
+        return None if limit is None else max(0, limit - self.active_ms(at))
+
+    # The two halves of the seam.
+
+    def poll(self) -> fx.Effect | None:
+        """The next effect, or None when it is somebody else's turn."""
+        while True:
+            if self._m.notices:
+                return self._m.notices.pop(0)
+            match self._m.state:
+                case st.Preparing(messages=messages):
+                    self._start(messages)
+                case st.PrepareTurn():
+                    self._prepare_turn()
+                case st.Exhausted() | st.Ended():
+                    return None
+                case waiting:
+                    return self._hand_out(waiting)
+
+    def handle(self, given: fx.Input) -> None:
+        """Take an answer, or something from outside. What does not fit raises `ResultMismatch` and changes nothing."""
+        match given:
+            case fx.Canceled():
+                self._refuse_if_ended(given)
+                self._at(given.at)
+                self._cancel()
+            case fx.Aborted():
+                self._refuse_if_ended(given)
+                self._at(given.at)
+                self._stop_work()
+                self._end(out.Stopped(reason=given.reason, code=given.code, message=given.message))
+            case fx.LimitsLifted():
+                self._lift(given)
+            case fx.CallSettled():
+                self._call_settled(given)
+            case fx.CallsDecided():
+                self._calls_decided(given)
+            case _:
+                self._answer(given)
+
+    # Handing out effects.
+
+    def _hand_out(self, state: st.Waiting) -> fx.Request | None:
+        if not self._due:
+            return None
+        self._due = False
+        match state:
+            case st.WaitingSurface():
+                return fx.SyncSurface(id=state.effect, turn=self._m.turn)
+            case st.WaitingModel():
+                return fx.CallModel(id=state.effect, request=state.request)
+            case st.WaitingTools():
+                runnable = state.runnable()
+                return fx.CallTools(id=state.effect, calls=runnable) if runnable else None
+            case st.WaitingCode():
+                return fx.ExecCode(id=state.effect, code=state.code, state=self._m.mode_state)
+            case st.WaitingCheckpoint():
+                return fx.Checkpoint(id=state.effect, kind=state.kind)
+            case st.WaitingSleep():
+                return fx.Sleep(id=state.effect, until=state.until)
+        assert_never(state)
+
+    def _wait(self, state: st.Waiting) -> None:
+        self._m.state = state
+        self._due = True
+
+    def _new_effect(self) -> int:
+        effect = self._m.next_effect
+        self._m.next_effect += 1
+        return effect
+
+    def _emit(self, event: NewEvent) -> None:
+        self._m.notices.append(fx.Emit(event=event))
+
+    def _say(self, messages: Iterable[Message]) -> None:
+        """Append messages; those that come from outside have an id already."""
+        named = tuple(m if m.id else m.model_copy(update={"id": self._new_message_id()}) for m in messages)
+        if named:
+            self._m.position += len(named)
+            self._m.notices.append(fx.Progress(messages=named))
+
+    def _new_message_id(self) -> str:
+        number = self._m.next_message
+        self._m.next_message += 1
+        return f"m{self._m.run}.{number}"
+
+    # The course of a turn.
+
+    def _start(self, messages: tuple[Message, ...]) -> None:
+        self._emit(events.run_started())
+        self._emit(events.agent_started())
+        self._say(messages)
+        self._m.turn = 1
+        self._m.state = st.PrepareTurn()
+
+    def _prepare_turn(self) -> None:
+        exhausted = self._exhausted()
+        if exhausted is not None:
+            self._m.state = st.Exhausted(code=exhausted)
+            self._set_paused("exhausted", exhausted)
+            return
+        self._emit(events.run_tick(self._m.turn))
+        self._wait(st.WaitingSurface(effect=self._new_effect()))
+
+    def _exhausted(self) -> str | None:
+        limits = self._m.limits
+        if limits.time_ms is not None and self.active_ms(self._m.now) >= limits.time_ms:
+            return "ERR_TIME_LIMIT"
+        if limits.tokens is not None and self._m.usage.total >= limits.tokens:
+            return "ERR_TOKEN_LIMIT"
+        return None
+
+    def _call_model(self, request: fx.ModelCall) -> None:
+        self._m.shown = request.upto
+        self._emit(events.model_started(request.surface.model, request.upto))
+        self._wait(st.WaitingModel(effect=self._new_effect(), request=request))
+
+    def _next_turn(self) -> None:
+        self._m.turn += 1
+        limit = self._m.limits.turns
+        if limit is None or self._m.turn <= limit:
+            self._m.state = st.PrepareTurn()
+        elif self._m.grace:
+            self._end(self._out_of_turns())
+        else:
+            self._m.grace = True
+            self._say([Message(role="system", content=LAST_TURN, origin="limits")])
+            self._m.state = st.PrepareTurn()
+
+    def _out_of_turns(self) -> out.Stopped:
+        message = f"the run used its {self._m.limits.turns} turns and gave no answer in the one after"
+        return out.Stopped(reason="max_turns", code="ERR_MAX_TURNS", message=message)
+
+    # Answers to the outstanding effect.
+
+    def _answer(self, given: fx.Answer) -> None:
+        match self._m.state, given:
+            case (st.WaitingSurface(effect=effect), fx.SurfaceSynced()) if effect == given.id:
+                self._at(given.at)
+                upto, since = self._m.position, self._m.shown
+                self._call_model(fx.ModelCall(surface=given.surface, upto=upto, since=since, final=self._m.grace))
+            case (st.WaitingModel(effect=effect), fx.ModelReplied()) if effect == given.id:
+                self._model_replied(given)
+            case (st.WaitingModel(effect=effect) as state, fx.ModelFailed()) if effect == given.id:
+                self._at(given.at)
+                self._model_failed(state, given.failure)
+            case (st.WaitingTools(effect=effect) as state, fx.ToolsAnswered()) if effect == given.id:
+                self._tools_answered(state, given)
+            case (st.WaitingCode(effect=effect), fx.CodeRan()) if effect == given.id:
+                self._at(given.at)
+                self._apply(self._mode.on_code(given))
+            case (st.WaitingCheckpoint(effect=effect) as state, fx.CheckpointTaken()) if effect == given.id:
+                self._checkpoint_taken(state, given)
+            case (st.WaitingSleep(effect=effect) as state, fx.Woke()) if effect == given.id:
+                self._at(given.at)
+                self._woke(state)
+            case state, _:
+                raise ResultMismatch(f"{given!r} does not answer {state!r}")
+
+    def _model_replied(self, given: fx.ModelReplied) -> None:
+        reply = distinct(given.reply)
+        unknown = set(given.ask) - {call.id for call in reply.tool_calls}
+        if unknown:
+            raise ResultMismatch(f"approval asked for calls that the reply does not have: {sorted(unknown)}")
+        self._at(given.at)
+        self._m.attempts = 0
+        self._m.usage += reply.usage
+        self._emit(events.model_completed(reply.usage, self._m.usage))
+        if reply.stop in _BAD_STOPS:
+            self._end(_BAD_STOPS[reply.stop])
+        elif self._m.grace and reply.tool_calls:
+            self._refuse_calls(reply)
+        else:
+            self._apply(self._mode.on_reply(reply), reply.tool_calls, given.ask)
+
+    def _refuse_calls(self, reply: fx.ModelReply) -> None:
+        """The model called tools in its grace turn: none of them runs, and the run stops."""
+        refusal = out.Failure(kind="resource_limit", source="policy", message="the run's turns are used up")
+        results = [tool_message(self._pending(call, 0), refusal) for call in reply.tool_calls]
+        said = Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls, meta=reply.meta)
+        self._say([said, *results])
+        self._end(self._out_of_turns())
+
+    def _model_failed(self, state: st.WaitingModel, failure: fx.ModelFailure) -> None:
+        if self._exhausted() is not None:
+            self._emit(events.model_failed(failure.code, failure.message, None))
+            self._m.state = st.PrepareTurn()
+            return
+        self._m.attempts += 1
+        if not failure.retryable or self._m.attempts >= MODEL_ATTEMPTS:
+            self._emit(events.model_failed(failure.code, failure.message, None))
+            self._end(out.Stopped(reason="provider_error", code=failure.code, message=failure.message))
+            return
+        until = self._m.now + retry_delay(self._m.attempts, failure.retry_after_ms)
+        self._emit(events.model_failed(failure.code, failure.message, until))
+        self._wait(st.WaitingSleep(effect=self._new_effect(), until=until, then=st.RetryModel(request=state.request)))
+
+    def _woke(self, state: st.WaitingSleep) -> None:
+        match state.then:
+            case st.RetryModel() if self._exhausted() is not None:
+                self._m.state = st.PrepareTurn()
+            case st.RetryModel(request=request):
+                self._call_model(request)
+            case st.RetryTools(calls=calls, outcomes=outcomes):
+                self._wait(st.WaitingTools(effect=self._new_effect(), calls=calls, outcomes=outcomes))
+
+    def _checkpoint_taken(self, state: st.WaitingCheckpoint, given: fx.CheckpointTaken) -> None:
+        wrong = [message.role for message in given.messages if message.role not in ("user", "system")]
+        if wrong:
+            raise ResultMismatch(f"a checkpoint takes user and system messages, not {wrong}")
+        self._at(given.at)
+        self._say(given.messages)
+        if state.on_empty is not None and not given.messages:
+            self._end(state.on_empty)
+        else:
+            self._next_turn()
+
+    def _apply(self, actions: list[Action], calls: Iterable[ToolCall] = (), ask: Iterable[str] = ()) -> None:
+        for action in actions:
+            match action:
+                case Say(messages=messages):
+                    self._say(messages)
+                case StartTools():
+                    self._start_tools(calls, ask)
+                case StartCode(code=code):
+                    self._wait(st.WaitingCode(effect=self._new_effect(), code=code))
+                case StartCheckpoint(kind=kind, on_empty=on_empty):
+                    effect = self._new_effect()
+                    self._wait(st.WaitingCheckpoint(effect=effect, kind=kind, on_empty=on_empty))
+                case KeepState(state=state):
+                    self._m.mode_state = state
+                case End(outcome=outcome):
+                    self._end(outcome)
+                case _:
+                    assert_never(action)
+
+    # A batch of tool calls.
+
+    def _pending(self, call: ToolCall, effect: int) -> fx.PendingCall:
+        return fx.PendingCall(call=call, key=f"{self._m.run}.{effect}.{call.id}")
+
+    def _start_tools(self, calls: Iterable[ToolCall], ask: Iterable[str]) -> None:
+        effect, asked = self._new_effect(), set(ask)
+        pending = tuple(self._pending(call, effect) for call in calls)
+        held: dict[str, out.CallOutcome] = {}
+        if asked:
+            held = {p.id: out.Deferred(waits_for="approval" if p.id in asked else "batch") for p in pending}
+        state = st.WaitingTools(effect=effect, calls=pending, outcomes=held)
+        self._announce(state.deferred("approval"))
+        self._settle(state)
+
+    def _tools_answered(self, state: st.WaitingTools, given: fx.ToolsAnswered) -> None:
+        expected, got = {call.id for call in state.runnable()}, set(given.outcomes)
+        if not expected or expected != got:
+            raise ResultMismatch(f"effect {given.id} wants outcomes for {sorted(expected)}, got {sorted(got)}")
+        self._at(given.at)
+        after = replace(state, outcomes={**state.outcomes, **given.outcomes})
+        self._announce([call for call in after.deferred("approval") if call.id in got])
+        self._settle(after)
+
+    def _call_settled(self, given: fx.CallSettled) -> None:
+        state = self._batch(given)
+        if given.call_id not in {call.id for call in state.deferred("child")}:
+            raise ResultMismatch(f"call {given.call_id!r} does not wait for a child")
+        self._at(given.at)
+        self._settle(replace(state, outcomes={**state.outcomes, given.call_id: given.outcome}))
+
+    def _calls_decided(self, given: fx.CallsDecided) -> None:
+        state = self._batch(given)
+        waiting = {call.id for call in state.deferred("approval")}
+        if not given.decisions or not given.decisions.keys() <= waiting:
+            raise ResultMismatch(f"decisions for {sorted(given.decisions)}, waiting are {sorted(waiting)}")
+        self._at(given.at)
+        calls = tuple(decided(call, given.decisions.get(call.id)) for call in state.calls)
+        outcomes = {**state.outcomes, **{call_id: outcome_after(d) for call_id, d in given.decisions.items()}}
+        self._emit(
+            events.hitl_resume(
+                approved=all(d.decision != "deny" for d in given.decisions.values()),
+                decisions={call_id: d.decision for call_id, d in given.decisions.items()},
+                modified=[call.call for call in calls if call.edited and call.id in given.decisions],
+            )
+        )
+        self._settle(replace(state, calls=calls, outcomes=outcomes))
+
+    def _batch(self, given: fx.CallSettled | fx.CallsDecided) -> st.WaitingTools:
+        state = self._m.state
+        if not isinstance(state, st.WaitingTools) or state.effect != given.id:
+            raise ResultMismatch(f"{given!r} does not fit {state!r}")
+        return state
+
+    def _announce(self, calls: list[fx.PendingCall]) -> None:
+        if calls:
+            self._emit(events.hitl_interrupt([pending.call for pending in calls]))
+
+    def _settle(self, state: st.WaitingTools) -> None:
+        """Go on with a batch as far as its outcomes allow."""
+        waits_for_person = bool(state.deferred("approval"))
+        if not waits_for_person:
+            released = {call.id for call in state.deferred("batch")}
+            outcomes = {call_id: o for call_id, o in state.outcomes.items() if call_id not in released}
+            state = replace(state, outcomes=outcomes)
+        runnable = {call.id for call in state.runnable()}
+        if runnable or waits_for_person or state.deferred("child"):
+            self._due = self._due or not runnable <= self._handed_out(state.effect)
+            self._m.state = state
+            self._set_paused("hitl" if waits_for_person else None if runnable else "subagent")
+        else:
+            self._set_paused(None)
+            self._batch_settled(state)
+
+    def _handed_out(self, effect: int) -> set[str]:
+        """The calls that the driver is running already."""
+        state = self._m.state
+        running = isinstance(state, st.WaitingTools) and state.effect == effect
+        return {call.id for call in state.runnable()} if running else set()  # type: ignore[union-attr]  # it is
+
+    def _batch_settled(self, state: st.WaitingTools) -> None:
+        retry = {p.id: o.after_ms for p, o in settled(state) if isinstance(o, out.Failure) and o.retry == "safe"}
+        if not retry:
+            self._apply(self._mode.on_tools(settled(state)))
+            return
+        again = tuple(replace(p, attempt=p.attempt + (p.id in retry)) for p in state.calls)
+        kept = {call_id: o for call_id, o in state.outcomes.items() if call_id not in retry}
+        until = self._m.now + max(retry.values())
+        then = st.RetryTools(calls=again, outcomes=kept)
+        self._wait(st.WaitingSleep(effect=self._new_effect(), until=until, then=then))
+
+    # Time, pauses and limits.
+
+    def _at(self, at: int) -> None:
+        self._m.now = max(at, self._m.now)
+
+    def _set_paused(self, reason: st.PauseReason | None, code: str | None = None) -> None:
+        if reason == self._m.paused:
+            return
+        self._m.elapsed_ms = self.active_ms(self._m.now)
+        self._m.active_since = self._m.now
+        self._m.paused = reason
+        self._emit(events.run_resumed() if reason is None else events.run_paused(reason, code))
+
+    def _lift(self, given: fx.LimitsLifted) -> None:
+        if not isinstance(self._m.state, st.Exhausted):
+            raise ResultMismatch(f"no limit to lift in {self._m.state!r}")
+        self._at(given.at)
+        changes = {"turns": given.turns, "time_ms": given.time_ms, "tokens": given.tokens}
+        self._m.limits = self._m.limits.model_copy(update={k: v for k, v in changes.items() if v is not None})
+        self._set_paused(None)
+        self._m.state = st.PrepareTurn()
+
+    # Endings.
+
+    def _refuse_if_ended(self, given: fx.Input) -> None:
+        if isinstance(self._m.state, st.Ended):
+            raise ResultMismatch(f"{given!r} comes after the run has ended")
+
+    def _cancel(self) -> None:
+        self._stop_work()
+        self._end(out.CANCELED)
+
+    def _stop_work(self) -> None:
+        """Leave nothing running and no call without a result."""
+        match self._m.state:
+            case st.Preparing(messages=messages):
+                self._say(messages)
+            case st.WaitingModel(effect=effect):
+                self._m.notices.append(fx.CancelModel(call=effect))
+            case st.WaitingTools() as state:
+                self._cancel_calls(state.calls, state.outcomes)
+            case st.WaitingSleep(then=st.RetryTools(calls=calls, outcomes=outcomes)):
+                self._cancel_calls(calls, outcomes)
+
+    def _cancel_calls(self, calls: tuple[fx.PendingCall, ...], outcomes: dict[str, out.CallOutcome]) -> None:
+        results: list[Message] = []
+        for pending in calls:
+            outcome = outcomes.get(pending.id)
+            settled = out.Cancelled() if outcome is None or outcome.status == "deferred" else outcome
+            results.append(tool_message(pending, settled))
+        self._say(results)
+
+    def _end(self, outcome: out.TurnOutcome) -> None:
+        self._m.elapsed_ms = self.active_ms(self._m.now)
+        self._m.active_since = self._m.now
+        self._m.paused = None
+        self._emit(_outcome_event(outcome))
+        self._m.notices.append(fx.Done(outcome=outcome))
+        self._m.state = st.Ended(outcome=outcome)
+
+
+def _copy(checkpoint: st.TurnCheckpoint) -> st.TurnCheckpoint:
+    return replace(checkpoint, notices=list(checkpoint.notices))
+
+
+def _outcome_event(outcome: out.TurnOutcome) -> NewEvent:
+    match outcome:
+        case out.Finished(value=value):
+            return events.agent_completed(value)
+        case out.HandedOff(thread_id=thread_id):
+            return events.agent_completed({"handoff": thread_id})
+        case out.Stopped(reason="cancelled"):
+            return events.run_canceled()
+        case out.Stopped(code=code, message=message):
+            return events.agent_error(code, message)

@@ -1,0 +1,148 @@
+"""How an agent works: what to do with a model's reply. Pure functions from what happened to a list of actions.
+
+`tools` is the standard mode: the model proposes tool calls and ends by answering without any. `code` is the mode in
+which the model writes Python blocks that are executed, and ends by answering without one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from agency.messages import Message
+from agency.turn.effects import CheckpointKind, CodeRan, ModelReply, PendingCall
+from agency.turn.outcomes import (
+    Fail,
+    Finish,
+    Finished,
+    HandedOff,
+    Handoff,
+    Settled,
+    Stopped,
+    TurnOutcome,
+)
+
+ModeName = Literal["tools", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Append messages to the thread."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartTools:
+    """Run the calls of the reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartCode:
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartCheckpoint:
+    kind: CheckpointKind
+    on_empty: TurnOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepState:
+    """Remember this for the mode's next step."""
+
+    state: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    outcome: TurnOutcome
+
+
+Action = Say | StartTools | StartCode | StartCheckpoint | KeepState | End
+
+
+class Mode(Protocol):
+    def on_reply(self, reply: ModelReply) -> list[Action]: ...
+
+    def on_tools(self, settled: Sequence[tuple[PendingCall, Settled]]) -> list[Action]: ...
+
+    def on_code(self, ran: CodeRan) -> list[Action]: ...
+
+
+def _assistant(reply: ModelReply) -> Say:
+    return Say((Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls, meta=reply.meta),))
+
+
+def _answer(reply: ModelReply) -> list[Action]:
+    """The model is done, unless somebody has something to add."""
+    outcome = Finished(by="assistant_message", value=reply.text)
+    return [_assistant(reply), StartCheckpoint("before_completion", on_empty=outcome)]
+
+
+def tool_message(pending: PendingCall, outcome: Settled) -> Message:
+    """What the model reads as the result of its call."""
+    edited = f"(A person changed the arguments to {pending.call.args}.)\n" if pending.edited else ""
+    return Message(
+        role="tool",
+        content=edited + outcome.text,
+        tool_call_id=pending.id,
+        meta=None if outcome.status == "success" else {"status": outcome.status},
+    )
+
+
+class ToolsMode:
+    def on_reply(self, reply: ModelReply) -> list[Action]:
+        return [_assistant(reply), StartTools()] if reply.tool_calls else _answer(reply)
+
+    def on_tools(self, settled: Sequence[tuple[PendingCall, Settled]]) -> list[Action]:
+        say = Say(tuple(tool_message(pending, outcome) for pending, outcome in settled))
+        ends = [end for _, outcome in settled if (end := _control(outcome)) is not None]
+        return [say, End(ends[0])] if ends else [say, StartCheckpoint("after_work")]
+
+    def on_code(self, ran: CodeRan) -> list[Action]:
+        raise AssertionError("tools mode executes no code")
+
+
+def _control(outcome: Settled) -> TurnOutcome | None:
+    """How a tool's result ends the run, if it does."""
+    match outcome.control if outcome.status == "success" else None:
+        case Finish(value=value):
+            return Finished(by="tool_value", value=value)
+        case Handoff(thread_id=thread_id):
+            return HandedOff(thread_id=thread_id)
+        case Fail(message=message):
+            return Stopped(reason="tool_failure", code="ERR_TOOL_FAILURE", message=message)
+    return None
+
+
+class CodeMode(ToolsMode):
+    """Code first; where the model calls tools directly all the same, they run as in tools mode."""
+
+    _BLOCK = re.compile(r"^```(?:python|py)\s*\n(.*?)^```\s*$", re.DOTALL | re.MULTILINE)
+
+    def on_reply(self, reply: ModelReply) -> list[Action]:
+        blocks = self._BLOCK.findall(reply.text)
+        if blocks and not reply.tool_calls:
+            return [_assistant(reply), StartCode("\n".join(blocks))]
+        return super().on_reply(reply)
+
+    def on_code(self, ran: CodeRan) -> list[Action]:
+        meta: JsonValue = {"calls": [asdict(call) for call in ran.calls]} if ran.calls else None
+        said: list[Action] = [
+            KeepState(ran.state),
+            Say((Message(role="user", content=f"Output:\n{ran.output}", origin="code", meta=meta),)),
+        ]
+        if ran.submitted is not None:
+            return [*said, End(Finished(by="submitted_value", value=ran.submitted[0]))]
+        if ran.error is not None:
+            return [*said, End(Stopped(reason="submitted_error", code="ERR_SUBMITTED", message=ran.error))]
+        return [*said, StartCheckpoint("after_work")]
+
+
+MODES: dict[ModeName, Mode] = {"tools": ToolsMode(), "code": CodeMode()}

@@ -1,0 +1,153 @@
+"""How calls and turns end: plain data, stored as it is and shown to the model as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from agency.errors import FailureKind
+
+FailureSource = Literal["runtime", "tool", "middleware", "policy", "cancellation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """A tool's way to end the run with this value as its result."""
+
+    control: Literal["finish"] = "finish"
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff:
+    """A tool's way to end the run by naming the thread that carries on."""
+
+    control: Literal["handoff"] = "handoff"
+    thread_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fail:
+    """A tool's way to end the run as an error."""
+
+    control: Literal["fail"] = "fail"
+    message: str
+
+
+Control = Annotated[Finish | Handoff | Fail, Field(discriminator="control")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    status: Literal["success"] = "success"
+    content: str
+    control: Control | None = None
+
+    @property
+    def text(self) -> str:
+        return self.content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """`retry` is what the tool's policy says: `safe` asks the machine to sleep `after_ms` and call again."""
+
+    status: Literal["failure"] = "failure"
+    kind: FailureKind
+    source: FailureSource = "tool"
+    message: str
+    retry: Literal["never", "safe", "exhausted"] = "never"
+    after_ms: int = 0
+
+    @property
+    def text(self) -> str:
+        return f"Error ({self.kind}): {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    status: Literal["cancelled"] = "cancelled"
+    reason: str = "the run was canceled"
+
+    @property
+    def text(self) -> str:
+        return f"Cancelled: {self.reason}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """No result yet. It waits for a person, for a child thread, or for the rest of its batch to be let through."""
+
+    status: Literal["deferred"] = "deferred"
+    waits_for: Literal["approval", "child", "batch"]
+    note: str = ""
+
+
+Settled = Annotated[Success | Failure | Cancelled, Field(discriminator="status")]
+CallOutcome = Annotated[Success | Failure | Cancelled | Deferred, Field(discriminator="status")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approve:
+    decision: Literal["approve"] = "approve"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Run the call, with these arguments instead of the model's."""
+
+    decision: Literal["edit"] = "edit"
+    args: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    decision: Literal["deny"] = "deny"
+    reason: str = ""
+
+
+Decision = Annotated[Approve | Edit | Deny, Field(discriminator="decision")]
+
+
+StopReason = Literal[
+    "cancelled",
+    "incomplete",
+    "max_turns",
+    "tool_failure",
+    "provider_error",
+    "middleware_abort",
+    "runtime_error",
+    "submitted_error",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The run has a result: the model's last words, a tool's value, or what submitted code handed in."""
+
+    end: Literal["finished"] = "finished"
+    by: Literal["assistant_message", "tool_value", "submitted_value"]
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOff:
+    end: Literal["handed_off"] = "handed_off"
+    thread_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The run ended without a result; `code` is stable."""
+
+    end: Literal["stopped"] = "stopped"
+    reason: StopReason
+    code: str
+    message: str
+
+
+TurnOutcome = Annotated[Finished | HandedOff | Stopped, Field(discriminator="end")]
+
+CANCELED = Stopped(reason="cancelled", code="ERR_CANCELED", message="the run was canceled")

@@ -1,0 +1,176 @@
+"""Where a turn machine can stand, and the whole of what is stored of it.
+
+A waiting state holds exactly what is needed to issue its effect again, identically. Nothing here grows with the
+length of the thread: messages are in the store, and the machine only knows how many there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from agency.messages import Message, Usage
+from agency.turn.effects import CheckpointKind, ModelCall, Notice, PendingCall
+from agency.turn.outcomes import CallOutcome, TurnOutcome
+from agency.wire import Wire
+
+PauseReason = Literal["hitl", "subagent", "exhausted"]
+
+
+class Limits(Wire):
+    """What one run may use. None is no limit. Time counts while the run is not paused."""
+
+    turns: int | None = Field(default=100, ge=1)
+    time_ms: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparing:
+    state: Literal["preparing"] = "preparing"
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareTurn:
+    state: Literal["prepare_turn"] = "prepare_turn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingSurface:
+    state: Literal["waiting_surface"] = "waiting_surface"
+    effect: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingModel:
+    state: Literal["waiting_model"] = "waiting_model"
+    effect: int
+    request: ModelCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingTools:
+    """A call without an outcome is to be run; one with `Deferred` waits for somebody else."""
+
+    state: Literal["waiting_tools"] = "waiting_tools"
+    effect: int
+    calls: tuple[PendingCall, ...]
+    outcomes: dict[str, CallOutcome] = field(default_factory=dict)
+
+    def runnable(self) -> tuple[PendingCall, ...]:
+        return tuple(call for call in self.calls if call.id not in self.outcomes)
+
+    def deferred(self, waits_for: Literal["approval", "child", "batch"]) -> list[PendingCall]:
+        return [call for call in self.calls if self._waits(call.id) == waits_for]
+
+    def _waits(self, call_id: str) -> str | None:
+        outcome = self.outcomes.get(call_id)
+        return outcome.waits_for if outcome is not None and outcome.status == "deferred" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingCode:
+    state: Literal["waiting_code"] = "waiting_code"
+    effect: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingCheckpoint:
+    """`on_empty` is how the run ends if nobody adds a message; None goes on with another turn either way."""
+
+    state: Literal["waiting_checkpoint"] = "waiting_checkpoint"
+    effect: int
+    kind: CheckpointKind
+    on_empty: TurnOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryModel:
+    retry: Literal["model"] = "model"
+    request: ModelCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryTools:
+    retry: Literal["tools"] = "tools"
+    calls: tuple[PendingCall, ...]
+    outcomes: dict[str, CallOutcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingSleep:
+    state: Literal["waiting_sleep"] = "waiting_sleep"
+    effect: int
+    until: int
+    then: Annotated[RetryModel | RetryTools, Field(discriminator="retry")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhausted:
+    """A limit was reached: paused until a person lifts it or cancels."""
+
+    state: Literal["exhausted"] = "exhausted"
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    state: Literal["ended"] = "ended"
+    outcome: TurnOutcome
+
+
+Waiting = WaitingSurface | WaitingModel | WaitingTools | WaitingCode | WaitingCheckpoint | WaitingSleep
+State = Annotated[
+    Preparing
+    | PrepareTurn
+    | WaitingSurface
+    | WaitingModel
+    | WaitingTools
+    | WaitingCode
+    | WaitingCheckpoint
+    | WaitingSleep
+    | Exhausted
+    | Ended,
+    Field(discriminator="state"),
+]
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnCheckpoint:
+    """A turn machine, whole. `notices` are those that were not polled yet; an outstanding effect is in `state`."""
+
+    run: int
+    state: State
+    notices: list[Notice] = field(default_factory=list)
+    next_effect: int = 1
+    next_message: int = 1
+    position: int
+    """How many messages the thread holds."""
+    shown: int
+    """How many of them the last model call has seen."""
+    turn: int = 0
+    usage: Usage = Usage()
+    attempts: int = 0
+    """Model calls that failed in a row."""
+    grace: bool = False
+    """The turns are used up and this is the one more that the model gets to answer."""
+    paused: PauseReason | None = None
+    limits: Limits = Limits()
+    now: int
+    active_since: int
+    elapsed_ms: int = 0
+    mode_state: JsonValue = None
+
+    def dump(self) -> bytes:
+        return _CHECKPOINT.dump_json(self)
+
+    @staticmethod
+    def load(stored: bytes | str) -> TurnCheckpoint:
+        return _CHECKPOINT.validate_json(stored)
+
+
+_CHECKPOINT = TypeAdapter(TurnCheckpoint)
