@@ -7,13 +7,13 @@ it and added to its data as `runId` when it is read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from agency.messages import ToolCall, Usage
 from agency.wire import Wire
@@ -167,7 +167,7 @@ def tool_started(call: ToolCall) -> NewEvent:
 
 def _shown(call: ToolCall) -> dict[str, JsonValue]:
     """A call as events show it: long arguments are cut, and are then a string."""
-    args = json.dumps(call.args, ensure_ascii=False)
+    args = to_json(call.args).decode()
     return {
         "toolName": call.name,
         "callId": call.id,

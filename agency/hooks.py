@@ -17,7 +17,6 @@ from typing_extensions import TypeVar
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.messages import Message, Role, ToolCall
 from agency.models import ModelParams, Surface
-from agency.store import records
 from agency.store.draft import Draft
 from agency.tools import Tool
 from agency.turn.effects import ModelReply
@@ -48,7 +47,7 @@ class HookContext(Generic[Config]):
         """Add a user or system message; it joins the conversation at the next checkpoint of a run."""
         if role not in ("user", "system"):
             raise ValueError(f"a hook adds user or system messages, not {role}")
-        records.post(self.store, Message(role=role, content=content, origin=self.owner, transient=transient))
+        self.store.posted.append(Message(role=role, content=content, origin=self.owner, transient=transient))
 
 
 class ChildReport(Wire):

@@ -1,0 +1,8 @@
+"""Capabilities for agents, one module each. They know the library; the library does not know them."""
+
+from middleware.filesystem import filesystem
+from middleware.hitl import hitl
+from middleware.planning import planning
+from middleware.subagents import subagents
+
+__all__ = ["filesystem", "hitl", "planning", "subagents"]

@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
 Value = str | int | float | bytes | None
 Row = tuple[Value, ...]
+Statement = tuple[str, Sequence[Value]]
 
 
 class Draft:
     def __init__(self, store: ThreadStore, run: int = 0) -> None:
         self._store = store
         self.run = run
-        self.statements: list[tuple[str, Sequence[Value]]] = []
+        self.statements: list[Statement] = []
         self.messages: list[Message] = []
+        """Appended to the transcript."""
+        self.posted: list[Message] = []
+        """Put into the inbox, to join the transcript at a checkpoint."""
         self.events: list[NewEvent] = []
         self.sends = False
         """Puts something into the outbox."""
@@ -44,9 +48,6 @@ class Draft:
     def emit(self, event: NewEvent) -> None:
         self.events.append(event)
 
-    def say(self, messages: Sequence[Message]) -> None:
-        self.messages.extend(messages)
-
     def get(self, owner: str, key: str) -> JsonValue:
         """A small value kept under a name; None if there is none."""
         rows = self.query("SELECT value FROM kv WHERE owner = ? AND key = ?", (owner, key))
@@ -62,4 +63,4 @@ class Draft:
             self.execute("REPLACE INTO kv VALUES (?, ?, ?)", (owner, key, json.dumps(value)))
 
     def __bool__(self) -> bool:
-        return bool(self.statements or self.messages or self.events)
+        return bool(self.statements or self.messages or self.posted or self.events)

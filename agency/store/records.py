@@ -27,24 +27,29 @@ class StoredRun:
     n: int
     status: str
     machine: bytes
-    surface: bytes | None
     started_at: int
 
 
 def add_run(draft: Draft, n: int, status: str, machine: bytes, started_at: int) -> None:
-    draft.execute("INSERT INTO runs VALUES (?, ?, ?, NULL, ?)", (n, status, machine, started_at))
+    draft.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", (n, status, machine, started_at))
 
 
 def save_run(draft: Draft, n: int, status: str, machine: bytes) -> None:
     draft.execute("UPDATE runs SET status = ?, machine = ? WHERE n = ?", (status, machine, n))
 
 
-def save_surface(draft: Draft, n: int, surface: bytes) -> None:
-    draft.execute("UPDATE runs SET surface = ? WHERE n = ?", (surface, n))
+def save_surface(draft: Draft, surface: bytes) -> None:
+    """Keep the prompt and tools of the outstanding model call; only the latest matters."""
+    draft.execute("REPLACE INTO surface VALUES (1, ?)", (surface,))
+
+
+def surface(store: ThreadStore) -> bytes | None:
+    rows = store.query("SELECT body FROM surface")
+    return rows[0][0] if rows else None  # type: ignore[return-value]  # a blob
 
 
 def last_run(store: ThreadStore) -> StoredRun | None:
-    rows = store.query("SELECT n, status, machine, surface, started_at FROM runs ORDER BY n DESC LIMIT 1")
+    rows = store.query("SELECT n, status, machine, started_at FROM runs ORDER BY n DESC LIMIT 1")
     return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 
@@ -74,16 +79,13 @@ def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | 
 # Inbox: messages that were accepted and wait for the run's next checkpoint.
 
 
-def post(draft: Draft, message: Message) -> None:
-    draft.execute("INSERT INTO inbox (body) VALUES (?)", (message.model_dump_json(exclude_defaults=True),))
-
-
-def inbox(draft: Draft) -> tuple[Message, ...]:
-    """What waits in the inbox; taking it out is staged with it."""
-    rows = draft.query("SELECT seq, body FROM inbox ORDER BY seq")
+def take_inbox(store: ThreadStore, draft: Draft) -> tuple[Message, ...]:
+    """What waits in the inbox, and what the draft would put there; taking it out is staged."""
+    rows = store.query("SELECT seq, body FROM inbox ORDER BY seq")
     if rows:
         draft.execute("DELETE FROM inbox WHERE seq <= ?", (rows[-1][0],))
-    return tuple(Message.model_validate_json(str(body)) for _, body in rows)
+    posted, draft.posted = draft.posted, []
+    return (*(Message.model_validate_json(str(body)) for _, body in rows), *posted)
 
 
 # Requests that must not be accepted twice
@@ -118,7 +120,7 @@ class Child:
 
 def add_child(draft: Draft, child: Child) -> None:
     draft.execute(
-        "INSERT OR IGNORE INTO children VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO children VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             child.token,
             child.thread,
@@ -144,8 +146,8 @@ def children(store: ThreadStore | Draft, token: str | None = None, status: str |
     wanted = {"token": token, "status": status}
     given = {column: value for column, value in wanted.items() if value is not None}
     where = f" WHERE {' AND '.join(f'{column} = ?' for column in given)}" if given else ""
-    rows = store.query(f"SELECT * FROM children{where} ORDER BY created_at, token", tuple(given.values()))
-    return [Child(*row) for row in rows]  # type: ignore[arg-type]  # STRICT columns have these types
+    rows = store.query(f"SELECT * FROM children{where} ORDER BY seq", tuple(given.values()))
+    return [Child(*row[1:]) for row in rows]  # type: ignore[arg-type]  # STRICT columns have these types
 
 
 # Timers

@@ -22,8 +22,9 @@ STEPS: list[str] = [
         seq INTEGER PRIMARY KEY, ts INTEGER NOT NULL, type INTEGER NOT NULL, run INTEGER NOT NULL, data TEXT NOT NULL
     ) STRICT;
     CREATE TABLE runs (
-        n INTEGER PRIMARY KEY, status TEXT NOT NULL, machine BLOB NOT NULL, surface BLOB, started_at INTEGER NOT NULL
+        n INTEGER PRIMARY KEY, status TEXT NOT NULL, machine BLOB NOT NULL, started_at INTEGER NOT NULL
     ) STRICT;
+    CREATE TABLE surface (n INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     CREATE TABLE effects (
         run INTEGER NOT NULL, effect INTEGER NOT NULL, call TEXT NOT NULL, outcome BLOB,
         PRIMARY KEY (run, effect, call)
@@ -33,10 +34,10 @@ STEPS: list[str] = [
         key TEXT PRIMARY KEY, run INTEGER NOT NULL, status TEXT NOT NULL
     ) WITHOUT ROWID, STRICT;
     CREATE TABLE children (
-        token TEXT PRIMARY KEY, thread TEXT NOT NULL, agent_type TEXT NOT NULL, run INTEGER NOT NULL,
-        effect INTEGER NOT NULL, call TEXT NOT NULL, status TEXT NOT NULL, report TEXT,
+        seq INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE, thread TEXT NOT NULL, agent_type TEXT NOT NULL,
+        run INTEGER NOT NULL, effect INTEGER NOT NULL, call TEXT NOT NULL, status TEXT NOT NULL, report TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER
-    ) WITHOUT ROWID, STRICT;
+    ) STRICT;
     CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, parcel BLOB NOT NULL) STRICT;
     CREATE TABLE timers (name TEXT PRIMARY KEY, due INTEGER NOT NULL) WITHOUT ROWID, STRICT;
     CREATE TABLE kv (
@@ -74,7 +75,9 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def missing_steps(db: sqlite3.Connection, owner: str, steps: tuple[str, ...]) -> list[tuple[str, tuple[object, ...]]]:
+def missing_steps(
+    db: sqlite3.Connection, owner: str, steps: tuple[str, ...]
+) -> list[tuple[str, tuple[str | int, ...]]]:
     """The same for the tables that a middleware keeps in the thread's file: the statements that it still needs."""
     key = f"tables.{owner}"
     row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()

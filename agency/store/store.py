@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from agency.errors import NotFound, StaleActivation, StoreError
-from agency.events import Event, EventData, EventType, timestamp
+from agency.events import Event, EventType, timestamp
 from agency.messages import Message
 from agency.store import schema
-from agency.store.draft import Draft, Row, Value
+from agency.store.draft import Draft, Row, Statement, Value
 from agency.wire import now_ms
 
 EVENT_TYPES = tuple(EventType)
 """Events are stored by their place in this list, so new types go to its end."""
 
 _CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
+
+_ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?)"
+_ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
+_ADD_TO_INBOX = "INSERT INTO inbox (body) VALUES (?)"
 
 CommitHook = Callable[[Literal["before", "after"]], None]
 
@@ -88,59 +92,49 @@ class ThreadStore:
         """Bring the tables that middleware keep in this file to their newest version."""
         steps = [step for owner, own in tables.items() for step in schema.missing_steps(self._db, owner, own)]
         if steps:
-            with self._transaction():
-                for sql, params in steps:
-                    self._db.execute(sql, params)
+            self._write(steps)
 
     # Writing.
 
-    def commit(self, draft: Draft) -> list[Event]:
-        """Write a draft in one transaction; what it says about events is true once this returns them."""
+    def commit(self, draft: Draft) -> None:
+        """Write a draft in one transaction. Once this returns, it is on disk and may be told to anybody."""
         if self.on_commit:
             self.on_commit("before")
         ts = now_ms()
-        seq = self.last_seq + 1
-        events = [(seq + i, ts, _CODE[e.type], draft.run, to_json(e.data).decode()) for i, e in enumerate(draft.events)]
-        first = self.message_count + 1
-        messages = [(first + i, _message_json(m)) for i, m in enumerate(draft.messages)]
-        with self._transaction():
-            for sql, params in draft.statements:
-                self._db.execute(sql, params)
-            if messages:
-                self._db.executemany("INSERT INTO messages VALUES (?, ?)", messages)
-            if events:
-                self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", events)
-        self.last_seq += len(events)
-        self.message_count += len(messages)
+        statements = list(draft.statements)
+        for seq, message in enumerate(draft.messages, self.message_count + 1):
+            statements.append((_ADD_MESSAGE, (seq, stored_message(message))))
+        for message in draft.posted:
+            statements.append((_ADD_TO_INBOX, (stored_message(message),)))
+        for seq, event in enumerate(draft.events, self.last_seq + 1):
+            statements.append((_ADD_EVENT, (seq, ts, _CODE[event.type], draft.run, to_json(event.data).decode())))
+        self._write(statements)
+        self.message_count += len(draft.messages)
+        self.last_seq += len(draft.events)
         if self.on_commit:
             self.on_commit("after")
-        return [
-            self._event(number, ts, e.type, draft.run, e.data)
-            for (number, *_), e in zip(events, draft.events, strict=True)
-        ]
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _write(self, statements: Sequence[Statement]) -> None:
+        db = self._db
         with self._lock:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                (epoch,) = self._db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+                db.execute("BEGIN IMMEDIATE")
+                (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
                 if epoch != self.epoch:
                     raise StaleActivation(f"{self.path} was opened by somebody else (epoch {epoch}, ours {self.epoch})")
-                yield
-                self._db.execute("COMMIT")
+                for sql, params in statements:
+                    db.execute(sql, params)
+                db.execute("COMMIT")
             except BaseException as error:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
                     raise StoreError(f"cannot write {self.path}: {error}") from error
                 raise
 
     # Reading.
 
-    def query(
-        self, sql: str, params: Sequence[Value] = (), staged: Sequence[tuple[str, Sequence[Value]]] = ()
-    ) -> list[Row]:
+    def query(self, sql: str, params: Sequence[Value] = (), staged: Sequence[Statement] = ()) -> list[Row]:
         """Read; with `staged`, read as if those statements had been committed."""
         with self._lock:
             if not staged:
@@ -163,17 +157,22 @@ class ThreadStore:
         return [Message.model_validate_json(str(body)) for (body,) in rows]
 
     def events(self, after: int = 0, limit: int = 1_000) -> list[Event]:
-        rows = self._db.execute(
-            "SELECT seq, ts, type, run, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
-        )
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT seq, ts, type, run, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
+            ).fetchall()
         return [self._event(seq, ts, EVENT_TYPES[code], run, from_json(data)) for seq, ts, code, run, data in rows]
 
-    def _event(self, seq: int, ts: int, event_type: EventType, run: int, data: EventData) -> Event:
-        whole = {"runId": run_id(self.thread_id, run), **data} if run else {"threadId": self.thread_id, **data}
-        return Event.model_construct(thread_id=self.thread_id, seq=seq, ts=timestamp(ts), type=event_type, data=whole)
+    def _event(self, seq: int, ts: int, event_type: EventType, run: int, data: dict[str, JsonValue]) -> Event:
+        owner = {"runId": run_id(self.thread_id, run)} if run else {"threadId": self.thread_id}
+        return Event(thread_id=self.thread_id, seq=seq, ts=timestamp(ts), type=event_type, data={**owner, **data})
 
     def _max(self, table: Literal["events", "messages"]) -> int:
         return int(str(self.query(f"SELECT coalesce(max(seq), 0) FROM {table}")[0][0]))
+
+
+def stored_message(message: Message) -> str:
+    return message.model_dump_json(exclude_defaults=True)
 
 
 def has_work(path: Path) -> bool:
@@ -197,10 +196,6 @@ def has_work(path: Path) -> bool:
 def run_id(thread_id: str, run: int) -> str:
     """A run's name for the outside: its thread and its number there."""
     return f"{thread_id}.{run}"
-
-
-def _message_json(message: Message) -> str:
-    return message.model_dump_json(exclude_defaults=True)
 
 
 def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str]) -> int:

@@ -33,7 +33,7 @@ from agency.store.store import ThreadStore, run_id
 from agency.system import AgentSystem
 from agency.thread.calls import IN_DOUBT, STOP_GRACE, Batch, CallRunner, grouped
 from agency.thread.feed import Feed
-from agency.thread.pipeline import Pipeline
+from agency.thread.pipeline import Pipeline, Review
 from agency.thread.views import result_of, status_of
 from agency.turn import effects as fx
 from agency.turn.batch import distinct
@@ -84,8 +84,8 @@ class Driver:
             return
         self.n = run.n
         self.machine = TurnMachine(TurnCheckpoint.load(run.machine), self._blueprint.mode)
-        if run.surface is not None:
-            surface = Surface.model_validate_json(run.surface)
+        if (stored := records.surface(self._store)) is not None:
+            surface = Surface.model_validate_json(stored)
             self._surface = (surface.stored()[1], surface)
         if self.machine.outcome is None:
             self._go_on(self._poll(self._store.draft(self.n)), recovering=True)
@@ -94,7 +94,6 @@ class Driver:
         """Start a new run."""
         at = now_ms()
         self.n = draft.run
-        self._surface = None
         self.machine = TurnMachine.begin(
             run=self.n,
             at=at,
@@ -123,8 +122,7 @@ class Driver:
         for answer in answers:
             machine.handle(answer)
         request = self._poll(draft)
-        while isinstance(request, fx.Checkpoint):
-            self._take_checkpoint(draft, request)
+        while self._answer_at_once(draft, request):
             request = self._poll(draft)
         self._prepare(draft, request)
         records.save_run(draft, self.n, status_of(machine), machine.dump())
@@ -133,14 +131,14 @@ class Driver:
 
     def commit(self, draft: Draft) -> None:
         try:
-            stored = self._store.commit(draft)
+            self._store.commit(draft)
         except BaseException as error:
             self.fail(error)
             raise
         if self._transcript is not None and draft.messages:
             self._transcript += draft.messages
             self._has_transient = self._has_transient or any(message.transient for message in draft.messages)
-        self._feed.publish(stored)
+        self._feed.notify()
         self._on_commit(draft)
 
     def _poll(self, draft: Draft) -> fx.Request | None:
@@ -152,7 +150,7 @@ class Driver:
                 case fx.Emit(event=event):
                     draft.emit(event)
                 case fx.Progress(messages=messages):
-                    draft.say(messages)
+                    draft.messages.extend(messages)
                 case fx.Done(outcome=outcome):
                     self._close_run(draft, outcome)
                 case fx.CancelModel():
@@ -161,13 +159,23 @@ class Driver:
                     return effect
         return None
 
+    def _answer_at_once(self, draft: Draft, request: fx.Request | None) -> bool:
+        """Answer an effect that needs nobody else, within the same transaction."""
+        if isinstance(request, fx.Checkpoint):
+            self._take_checkpoint(draft, request)
+        elif isinstance(request, fx.SyncSurface) and not self._pipeline.shapes_calls:
+            self._take_surface(draft, request, self._plan())
+        else:
+            return False
+        return True
+
     def _take_checkpoint(self, draft: Draft, request: fx.Checkpoint) -> None:
         """Whatever was sent to the run joins it here."""
         machine = self.machine
         assert machine is not None
         state = machine.dump()
         draft.emit(events.checkpoint_saved(hashlib.blake2b(state, digest_size=8).hexdigest(), len(state)))
-        machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=records.inbox(draft)))
+        machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=records.take_inbox(self._store, draft)))
 
     def _prepare(self, draft: Draft, request: fx.Request | None) -> None:
         """Stage what must be on disk before an effect begins."""
@@ -198,8 +206,8 @@ class Driver:
             records.end_child(draft, child.token, "canceled", None, at)
             records.drop_timer(draft, child_timer(child.token))
             records.send(draft, Cancel(to=child.thread))
-        late = records.inbox(draft)
-        draft.say([m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1)])
+        late = records.take_inbox(self._store, draft)
+        draft.messages.extend([m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1)])
         draft.execute("DELETE FROM timers WHERE name LIKE 'sleep:%'")
         draft.execute("DELETE FROM effects")
         if self._thread.parent is not None and self.n == 1:
@@ -294,23 +302,30 @@ class Driver:
         )
         return fx.Aborted(at=now_ms(), reason=reason, code=error.code, message=str(error))
 
-    async def _sync_surface(self, request: fx.SyncSurface) -> None:
-        draft = self._store.draft(self.n)
-        plan = Plan(
+    def _plan(self) -> Plan:
+        return Plan(
             model=self._blueprint.model or self._system.default_model,
             tools=dict(self._pipeline.tools),
             system=[self._blueprint.prompt],
         )
+
+    async def _sync_surface(self, request: fx.SyncSurface) -> None:
+        draft, plan = self._store.draft(self.n), self._plan()
         await self._pipeline.plan(draft, self.run_id, plan)
-        if not self._awaited(request.id):
-            return
+        if self._awaited(request.id):
+            self._take_surface(draft, request, plan)
+            self.advance(draft)
+
+    def _take_surface(self, draft: Draft, request: fx.SyncSurface, plan: Plan) -> None:
+        """Fix what the model will be asked with; it is stored when it differs from the last time."""
+        assert self.machine is not None
         surface = plan.surface()
-        stored, digest = surface.stored()
-        if self._surface is None or self._surface[0] != digest:
-            records.save_surface(draft, self.n, stored)
+        if self._surface is None or self._surface[1] != surface:
+            stored, digest = surface.stored()
+            records.save_surface(draft, stored)
             self._surface = (digest, surface)
-        ref = fx.SurfaceRef(digest=digest, model=surface.model)
-        self.advance(draft, fx.SurfaceSynced(id=request.id, at=now_ms(), surface=ref))
+        ref = fx.SurfaceRef(digest=self._surface[0], model=surface.model)
+        self.machine.handle(fx.SurfaceSynced(id=request.id, at=now_ms(), surface=ref))
 
     async def _call_model(self, request: fx.CallModel) -> None:
         assert self.machine is not None
@@ -319,12 +334,13 @@ class Driver:
         answers: list[fx.Input] = []
         try:
             reply = await self._reply(request, lambda delta: self._feed.add_text(stream, delta))
-            ask: tuple[str, ...] = ()
+            review = Review()
             try:
-                ask = await self._pipeline.on_model_result(draft, self.run_id, reply)
+                await self._pipeline.on_model_result(draft, self.run_id, reply, review)
             except HookFailed as error:
                 answers.append(self._aborted(error))
-            answers.insert(0, fx.ModelReplied(id=request.id, at=now_ms(), reply=reply, ask=ask))
+            seen_by, ask = tuple(review.seen_by), tuple(review.ask)
+            answers.insert(0, fx.ModelReplied(id=request.id, at=now_ms(), reply=reply, ask=ask, seen_by=seen_by))
         except ModelError as error:
             failure = fx.ModelFailure(
                 code=error.model_code,

@@ -8,16 +8,13 @@ event, and gets fewer and longer deltas. Text always comes before the event that
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from itertools import islice
 
 from agency.events import Event, model_delta
 from agency.store.store import ThreadStore, run_id
 from agency.wire import now_ms
 
-RECENT = 256
 PAGE = 500
 
 
@@ -33,14 +30,12 @@ class Stream:
 class Feed:
     def __init__(self, store: ThreadStore) -> None:
         self._store = store
-        self._recent: deque[Event] = deque(maxlen=RECENT)
         self._stream: Stream | None = None
         self._changed = asyncio.Event()
         self._closed = False
 
-    def publish(self, events: Sequence[Event]) -> None:
-        """These have just been committed."""
-        self._recent.extend(events)
+    def notify(self) -> None:
+        """Something has been committed."""
         self._changed.set()
 
     def begin_text(self, run: int) -> Stream:
@@ -96,12 +91,7 @@ class Feed:
                 await self._changed.wait()
 
     def _stored(self, after: int) -> list[Event]:
-        if after >= self._store.last_seq:
-            return []
-        first = self._recent[0].seq if self._recent else None
-        if first is None or first > after + 1:
-            return self._store.events(after, PAGE)
-        return list(islice(self._recent, after + 1 - first, None))
+        return self._store.events(after, PAGE) if after < self._store.last_seq else []
 
     def _streams_beyond(self, after: int) -> bool:
         stream = self._stream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import JsonValue
@@ -32,6 +33,14 @@ Hook = Literal[
 AnyMiddleware = Middleware[Any]  # each has its own type of configuration
 
 
+@dataclass(slots=True)
+class Review:
+    """What the middleware made of a reply: the calls that a person has to approve, and who has looked at it."""
+
+    ask: dict[str, None] = field(default_factory=dict)
+    seen_by: list[str] = field(default_factory=list)
+
+
 class Pipeline:
     def __init__(
         self,
@@ -44,13 +53,11 @@ class Pipeline:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select."""
         self._configs = {mw.name: config for mw, config in middleware}
         self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
+        self.shapes_calls = bool(self._by_hook["on_tick"] or self._by_hook["before_model"])
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
         self.tools = {tool.name: tool for tool in tools}
-
-    def has(self, *hooks: Hook) -> bool:
-        return any(self._by_hook[hook] for hook in hooks)
 
     async def on_init(self, draft: Draft) -> None:
         for mw in self._by_hook["on_init"]:
@@ -64,15 +71,12 @@ class Pipeline:
             await self._call(mw, "before_model", self._context(mw, draft, run_id), plan)
             draft.emit(events.before_model(mw.name))
 
-    async def on_model_result(self, draft: Draft, run_id: str, reply: ModelReply) -> tuple[str, ...]:
-        """The calls that a person has to approve."""
-        asked: dict[str, None] = {}
+    async def on_model_result(self, draft: Draft, run_id: str, reply: ModelReply, review: Review) -> None:
         for mw in self._by_hook["on_model_result"]:
             context = self._context(mw, draft, run_id)
-            context.ask = lambda call_id: asked.setdefault(call_id)
+            context.ask = lambda call_id: review.ask.setdefault(call_id)
             await self._call(mw, "on_model_result", context, reply)
-            draft.emit(events.after_model(mw.name))
-        return tuple(asked)
+            review.seen_by.append(mw.name)
 
     async def on_tool_start(self, draft: Draft, run_id: str, call: ToolCall) -> None:
         for mw in self._by_hook["on_tool_start"]:

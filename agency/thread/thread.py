@@ -144,8 +144,7 @@ class Thread:
         if idempotency_key is not None:
             records.remember_request(draft, idempotency_key, status)
         if joins:
-            for one in messages:
-                records.post(draft, one)
+            draft.posted.extend(messages)
             self._driver.commit(draft)
         else:
             self._driver.begin(draft, messages, limits)
@@ -210,10 +209,10 @@ class Thread:
         return self._feed.read(after, follow=follow)
 
     async def wait(self, timeout: float | None = None) -> RunEnvelope:
-        """Wait until the run has ended or paused, or until `timeout` seconds are over; the run as it is then."""
+        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
         try:
             async with asyncio.timeout(timeout):
-                while self._status() == "running" and self._driver.error is None:
+                while self._busy():
                     await self._feed.wait()
         except TimeoutError:
             pass
@@ -271,6 +270,11 @@ class Thread:
 
     def _status(self) -> RunStatus:
         return self.run_state().status
+
+    def _busy(self) -> bool:
+        """Whether the run will go on without anybody's help."""
+        state = self.run_state()
+        return self.alive and (state.status == "running" or state.reason == "subagent")
 
     def _check_alive(self) -> None:
         if self._driver.error is not None:

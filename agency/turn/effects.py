@@ -171,12 +171,14 @@ class SurfaceSynced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied:
-    """`ask` lists the calls that a person has to approve before any call of this reply runs."""
+    """`ask` lists the calls that a person has to approve before any call of this reply runs; `seen_by` the middleware
+    that looked at the reply."""
 
     id: int
     at: int
     reply: ModelReply
     ask: tuple[str, ...] = ()
+    seen_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

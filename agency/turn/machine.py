@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from agency import events
 from agency.errors import ResultMismatch
@@ -94,6 +94,10 @@ _BAD_STOPS = {
 def retry_delay(attempt: int, after_ms: int | None) -> int:
     """How long to wait after failed attempt number `attempt`; what the other side asks for comes first."""
     return after_ms if after_ms is not None else min(RETRY_BASE_MS * 2 ** (attempt - 1), RETRY_MAX_MS)
+
+
+Awaited = TypeVar("Awaited", bound=st.Waiting)
+_Numbered = fx.Answer | fx.CallSettled | fx.CallsDecided
 
 
 class TurnMachine:
@@ -203,23 +207,39 @@ class TurnMachine:
     def handle(self, given: fx.Input) -> None:
         """Take an answer, or something from outside. What does not fit raises `ResultMismatch` and changes nothing."""
         match given:
-            case fx.Canceled():
-                self._refuse_if_ended(given)
-                self._at(given.at)
-                self._cancel()
-            case fx.Aborted():
-                self._refuse_if_ended(given)
-                self._at(given.at)
-                self._stop_work()
-                self._end(out.Stopped(reason=given.reason, code=given.code, message=given.message))
-            case fx.LimitsLifted():
-                self._lift(given)
+            case fx.SurfaceSynced():
+                self._surface_synced(given)
+            case fx.ModelReplied():
+                self._model_replied(given)
+            case fx.ModelFailed():
+                self._model_failed(given)
+            case fx.ToolsAnswered():
+                self._tools_answered(given)
+            case fx.CheckpointTaken():
+                self._checkpoint_taken(given)
+            case fx.Woke():
+                self._woke(given)
             case fx.CallSettled():
                 self._call_settled(given)
             case fx.CallsDecided():
                 self._calls_decided(given)
+            case fx.CodeRan():
+                self._code_ran(given)
+            case fx.LimitsLifted():
+                self._limits_lifted(given)
+            case fx.Canceled():
+                self._stop(given, out.CANCELED)
+            case fx.Aborted():
+                self._stop(given, out.Stopped(reason=given.reason, code=given.code, message=given.message))
             case _:
-                self._answer(given)
+                assert_never(given)
+
+    def _expect(self, kind: type[Awaited], given: _Numbered) -> Awaited:
+        """The state, if it is of this kind and waits for the effect that `given` names."""
+        state = self._m.state
+        if not isinstance(state, kind) or state.effect != given.id:
+            raise ResultMismatch(f"{given!r} does not fit {state!r}")
+        return state
 
     # Handing out effects.
 
@@ -316,31 +336,14 @@ class TurnMachine:
 
     # Answers to the outstanding effect.
 
-    def _answer(self, given: fx.Answer) -> None:
-        match self._m.state, given:
-            case (st.WaitingSurface(effect=effect), fx.SurfaceSynced()) if effect == given.id:
-                self._at(given.at)
-                upto, since = self._m.position, self._m.shown
-                self._call_model(fx.ModelCall(surface=given.surface, upto=upto, since=since, final=self._m.grace))
-            case (st.WaitingModel(effect=effect), fx.ModelReplied()) if effect == given.id:
-                self._model_replied(given)
-            case (st.WaitingModel(effect=effect) as state, fx.ModelFailed()) if effect == given.id:
-                self._at(given.at)
-                self._model_failed(state, given.failure)
-            case (st.WaitingTools(effect=effect) as state, fx.ToolsAnswered()) if effect == given.id:
-                self._tools_answered(state, given)
-            case (st.WaitingCode(effect=effect), fx.CodeRan()) if effect == given.id:
-                self._at(given.at)
-                self._apply(self._mode.on_code(given))
-            case (st.WaitingCheckpoint(effect=effect) as state, fx.CheckpointTaken()) if effect == given.id:
-                self._checkpoint_taken(state, given)
-            case (st.WaitingSleep(effect=effect) as state, fx.Woke()) if effect == given.id:
-                self._at(given.at)
-                self._woke(state)
-            case state, _:
-                raise ResultMismatch(f"{given!r} does not answer {state!r}")
+    def _surface_synced(self, given: fx.SurfaceSynced) -> None:
+        self._expect(st.WaitingSurface, given)
+        self._at(given.at)
+        upto, since = self._m.position, self._m.shown
+        self._call_model(fx.ModelCall(surface=given.surface, upto=upto, since=since, final=self._m.grace))
 
     def _model_replied(self, given: fx.ModelReplied) -> None:
+        self._expect(st.WaitingModel, given)
         reply = distinct(given.reply)
         unknown = set(given.ask) - {call.id for call in reply.tool_calls}
         if unknown:
@@ -349,6 +352,8 @@ class TurnMachine:
         self._m.attempts = 0
         self._m.usage += reply.usage
         self._emit(events.model_completed(reply.usage, self._m.usage))
+        for middleware in given.seen_by:
+            self._emit(events.after_model(middleware))
         if reply.stop in _BAD_STOPS:
             self._end(_BAD_STOPS[reply.stop])
         elif self._m.grace and reply.tool_calls:
@@ -364,7 +369,9 @@ class TurnMachine:
         self._say([said, *results])
         self._end(self._out_of_turns())
 
-    def _model_failed(self, state: st.WaitingModel, failure: fx.ModelFailure) -> None:
+    def _model_failed(self, given: fx.ModelFailed) -> None:
+        state, failure = self._expect(st.WaitingModel, given), given.failure
+        self._at(given.at)
         if self._exhausted() is not None:
             self._emit(events.model_failed(failure.code, failure.message, None))
             self._m.state = st.PrepareTurn()
@@ -378,7 +385,9 @@ class TurnMachine:
         self._emit(events.model_failed(failure.code, failure.message, until))
         self._wait(st.WaitingSleep(effect=self._new_effect(), until=until, then=st.RetryModel(request=state.request)))
 
-    def _woke(self, state: st.WaitingSleep) -> None:
+    def _woke(self, given: fx.Woke) -> None:
+        state = self._expect(st.WaitingSleep, given)
+        self._at(given.at)
         match state.then:
             case st.RetryModel() if self._exhausted() is not None:
                 self._m.state = st.PrepareTurn()
@@ -387,7 +396,13 @@ class TurnMachine:
             case st.RetryTools(calls=calls, outcomes=outcomes):
                 self._wait(st.WaitingTools(effect=self._new_effect(), calls=calls, outcomes=outcomes))
 
-    def _checkpoint_taken(self, state: st.WaitingCheckpoint, given: fx.CheckpointTaken) -> None:
+    def _code_ran(self, given: fx.CodeRan) -> None:
+        self._expect(st.WaitingCode, given)
+        self._at(given.at)
+        self._apply(self._mode.on_code(given))
+
+    def _checkpoint_taken(self, given: fx.CheckpointTaken) -> None:
+        state = self._expect(st.WaitingCheckpoint, given)
         wrong = [message.role for message in given.messages if message.role not in ("user", "system")]
         if wrong:
             raise ResultMismatch(f"a checkpoint takes user and system messages, not {wrong}")
@@ -432,7 +447,8 @@ class TurnMachine:
         self._announce(state.deferred("approval"))
         self._settle(state)
 
-    def _tools_answered(self, state: st.WaitingTools, given: fx.ToolsAnswered) -> None:
+    def _tools_answered(self, given: fx.ToolsAnswered) -> None:
+        state = self._expect(st.WaitingTools, given)
         expected, got = {call.id for call in state.runnable()}, set(given.outcomes)
         if not expected or expected != got:
             raise ResultMismatch(f"effect {given.id} wants outcomes for {sorted(expected)}, got {sorted(got)}")
@@ -442,14 +458,14 @@ class TurnMachine:
         self._settle(after)
 
     def _call_settled(self, given: fx.CallSettled) -> None:
-        state = self._batch(given)
+        state = self._expect(st.WaitingTools, given)
         if given.call_id not in {call.id for call in state.deferred("child")}:
             raise ResultMismatch(f"call {given.call_id!r} does not wait for a child")
         self._at(given.at)
         self._settle(replace(state, outcomes={**state.outcomes, given.call_id: given.outcome}))
 
     def _calls_decided(self, given: fx.CallsDecided) -> None:
-        state = self._batch(given)
+        state = self._expect(st.WaitingTools, given)
         waiting = {call.id for call in state.deferred("approval")}
         if not given.decisions or not given.decisions.keys() <= waiting:
             raise ResultMismatch(f"decisions for {sorted(given.decisions)}, waiting are {sorted(waiting)}")
@@ -465,28 +481,22 @@ class TurnMachine:
         )
         self._settle(replace(state, calls=calls, outcomes=outcomes))
 
-    def _batch(self, given: fx.CallSettled | fx.CallsDecided) -> st.WaitingTools:
-        state = self._m.state
-        if not isinstance(state, st.WaitingTools) or state.effect != given.id:
-            raise ResultMismatch(f"{given!r} does not fit {state!r}")
-        return state
-
     def _announce(self, calls: list[fx.PendingCall]) -> None:
         if calls:
             self._emit(events.hitl_interrupt([pending.call for pending in calls]))
 
     def _settle(self, state: st.WaitingTools) -> None:
         """Go on with a batch as far as its outcomes allow."""
-        waits_for_person = bool(state.deferred("approval"))
-        if not waits_for_person:
+        waits_for = {o.waits_for for o in state.outcomes.values() if o.status == "deferred"}
+        if "batch" in waits_for and "approval" not in waits_for:
             released = {call.id for call in state.deferred("batch")}
-            outcomes = {call_id: o for call_id, o in state.outcomes.items() if call_id not in released}
-            state = replace(state, outcomes=outcomes)
+            waits_for.discard("batch")
+            state = replace(state, outcomes={i: o for i, o in state.outcomes.items() if i not in released})
         runnable = {call.id for call in state.runnable()}
-        if runnable or waits_for_person or state.deferred("child"):
+        if runnable or waits_for:
             self._due = self._due or not runnable <= self._handed_out(state.effect)
             self._m.state = state
-            self._set_paused("hitl" if waits_for_person else None if runnable else "subagent")
+            self._set_paused("hitl" if "approval" in waits_for else None if runnable else "subagent")
         else:
             self._set_paused(None)
             self._batch_settled(state)
@@ -494,13 +504,15 @@ class TurnMachine:
     def _handed_out(self, effect: int) -> set[str]:
         """The calls that the driver is running already."""
         state = self._m.state
-        running = isinstance(state, st.WaitingTools) and state.effect == effect
-        return {call.id for call in state.runnable()} if running else set()  # type: ignore[union-attr]  # it is
+        if not isinstance(state, st.WaitingTools) or state.effect != effect:
+            return set()
+        return {call.id for call in state.runnable()}
 
     def _batch_settled(self, state: st.WaitingTools) -> None:
-        retry = {p.id: o.after_ms for p, o in settled(state) if isinstance(o, out.Failure) and o.retry == "safe"}
+        results = settled(state)
+        retry = {p.id: o.after_ms for p, o in results if isinstance(o, out.Failure) and o.retry == "safe"}
         if not retry:
-            self._apply(self._mode.on_tools(settled(state)))
+            self._apply(self._mode.on_tools(results))
             return
         again = tuple(replace(p, attempt=p.attempt + (p.id in retry)) for p in state.calls)
         kept = {call_id: o for call_id, o in state.outcomes.items() if call_id not in retry}
@@ -521,7 +533,7 @@ class TurnMachine:
         self._m.paused = reason
         self._emit(events.run_resumed() if reason is None else events.run_paused(reason, code))
 
-    def _lift(self, given: fx.LimitsLifted) -> None:
+    def _limits_lifted(self, given: fx.LimitsLifted) -> None:
         if not isinstance(self._m.state, st.Exhausted):
             raise ResultMismatch(f"no limit to lift in {self._m.state!r}")
         self._at(given.at)
@@ -532,13 +544,12 @@ class TurnMachine:
 
     # Endings.
 
-    def _refuse_if_ended(self, given: fx.Input) -> None:
+    def _stop(self, given: fx.Canceled | fx.Aborted, outcome: out.Stopped) -> None:
         if isinstance(self._m.state, st.Ended):
             raise ResultMismatch(f"{given!r} comes after the run has ended")
-
-    def _cancel(self) -> None:
+        self._at(given.at)
         self._stop_work()
-        self._end(out.CANCELED)
+        self._end(outcome)
 
     def _stop_work(self) -> None:
         """Leave nothing running and no call without a result."""

@@ -1,0 +1,155 @@
+"""Filesystem: files that live in the thread's own store. Nothing here touches the machine's disk.
+
+A file must have been read before it is edited, so that the model edits what is there and not what it imagines.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from agency import HookContext, Middleware, Plan, ToolContext, ToolError, tool
+
+READ_LINES = 2_000
+LINE_CHARS = 2_000
+PATH_CHARS = 1_024
+FILE_CHARS = 2_000_000
+
+PROMPT = """\
+You have files of your own: `ls`, `read_file`, `write_file`, `edit_file`. Paths begin with "/". Read a file before you \
+edit it. Use files for anything long that you will need again."""
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError('a path begins with "/"')
+    if "\0" in path or len(path) > PATH_CHARS:
+        raise ValueError(f"a path has at most {PATH_CHARS} characters and no NUL")
+    tidy = posixpath.normpath("/" + path.lstrip("/"))
+    if tidy == "/" or path.endswith("/"):
+        raise ValueError("that is a folder; name a file")
+    return tidy
+
+
+Path = Annotated[str, AfterValidator(_absolute), Field(description='Absolute path, beginning with "/".')]
+
+
+@tool(safe=True)
+async def ls(ctx: ToolContext) -> list[str]:
+    """List the paths of all files."""
+    return [str(path) for (path,) in ctx.store.query("SELECT path FROM files ORDER BY path")]
+
+
+@tool(safe=True)
+async def read_file(
+    path: Path,
+    ctx: ToolContext,
+    offset: Annotated[int, Field(ge=0, description="How many lines to skip.")] = 0,
+    limit: Annotated[int, Field(ge=1, description="How many lines to read.")] = READ_LINES,
+) -> str:
+    """Read a text file, with line numbers."""
+    text = _text(ctx, path)
+    ctx.store.execute("UPDATE files SET was_read = 1 WHERE path = ?", (path,))
+    lines = text.splitlines()
+    if not lines:
+        return "(the file is empty)"
+    if offset >= len(lines):
+        raise ToolError(f"offset {offset} is past the end: {path} has {len(lines)} lines", kind="invalid_request")
+    shown = lines[offset : offset + min(limit, READ_LINES)]
+    return "\n".join(f"{number:6}\t{line[:LINE_CHARS]}" for number, line in enumerate(shown, offset + 1))
+
+
+@tool
+async def write_file(path: Path, content: str, ctx: ToolContext) -> str:
+    """Write a text file, replacing it if it exists."""
+    _store(ctx, path, content)
+    return f"Wrote {path} ({len(content)} characters)."
+
+
+@tool
+async def edit_file(
+    path: Path,
+    old_string: Annotated[str, Field(alias="oldString", min_length=1, description="The exact text to replace.")],
+    new_string: Annotated[str, Field(alias="newString", description="What to put there.")],
+    ctx: ToolContext,
+    replace_all: Annotated[bool, Field(alias="replaceAll", description="Replace every occurrence.")] = False,
+) -> str:
+    """Replace text in a file that you have read."""
+    text = _text(ctx, path)
+    if ctx.store.query("SELECT was_read FROM files WHERE path = ?", (path,)) == [(0,)]:
+        raise ToolError(f"read {path} with read_file before you edit it", kind="invalid_request")
+    found = text.count(old_string)
+    if found == 0:
+        raise ToolError(f"oldString was not found in {path}", kind="invalid_request")
+    if found > 1 and not replace_all:
+        message = f"oldString occurs {found} times in {path}: give more of the text around it, or set replaceAll"
+        raise ToolError(message, kind="invalid_request")
+    _store(ctx, path, text.replace(old_string, new_string))
+    return f"Replaced {found} occurrence{'s' if found > 1 else ''} in {path}."
+
+
+def _text(ctx: ToolContext, path: str) -> str:
+    rows = ctx.store.query("SELECT content FROM files WHERE path = ?", (path,))
+    if not rows:
+        raise ToolError(f"there is no file {path}", kind="invalid_request")
+    content = rows[0][0]
+    assert isinstance(content, bytes)
+    text = _decoded(content)
+    if text is None:
+        raise ToolError(f"{path} is binary ({len(content)} bytes), not text", kind="invalid_request")
+    return text
+
+
+def _decoded(content: bytes) -> str | None:
+    """The text of a file; None if it is binary."""
+    if b"\0" in content:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _store(ctx: ToolContext, path: str, content: str) -> None:
+    if "\0" in content:
+        raise ToolError("the content is binary (it has NUL characters); files here are text", kind="invalid_request")
+    if len(content) > FILE_CHARS:
+        message = f"the content has {len(content)} characters; a file has at most {FILE_CHARS}"
+        raise ToolError(message, kind="resource_limit")
+    try:
+        encoded = content.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(f"the content is not valid text: {error}", kind="invalid_request") from error
+    ctx.store.execute(
+        "INSERT INTO files (path, content) VALUES (?, ?) ON CONFLICT DO UPDATE SET content = excluded.content",
+        (path, encoded),
+    )
+
+
+class Filesystem(Middleware):
+    name = "filesystem"
+    tags = ("filesystem",)
+    tables = (
+        "CREATE TABLE files (path TEXT PRIMARY KEY, content BLOB NOT NULL, was_read INTEGER NOT NULL DEFAULT 0) STRICT",
+    )
+
+    async def on_init(self, ctx: HookContext) -> None:
+        for each in (ls, read_file, write_file, edit_file):
+            ctx.register_tool(each)
+
+    async def before_model(self, ctx: HookContext, plan: Plan) -> None:
+        plan.add_prompt(PROMPT)
+
+    async def state(self, ctx: HookContext) -> dict[str, JsonValue]:
+        rows = ctx.store.query("SELECT path, content FROM files ORDER BY path")
+        return {"files": {str(path): _shown(content) for path, content in rows if isinstance(content, bytes)}}
+
+
+def _shown(content: bytes) -> str:
+    text = _decoded(content)
+    return f"(binary, {len(content)} bytes)" if text is None else text
+
+
+filesystem = Filesystem()
