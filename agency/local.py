@@ -23,7 +23,7 @@ from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
 from agency.parcels import Cancel, Report, Spawn
-from agency.store.store import has_work
+from agency.store.store import has_work, holds_thread
 from agency.system import AgentSystem
 from agency.thread.thread import Thread
 from agency.wire import now_ms
@@ -72,7 +72,7 @@ class LocalRuntime:
         new = thread_id or f"thr_{secrets.token_hex(8)}"
         if not _THREAD_ID.match(new):
             raise InvalidInput(f"a thread's id is letters, digits, '-' and '_', not {new!r}")
-        if self._path(new).exists():
+        if holds_thread(self._path(new)):
             raise InvalidInput(f"there is a thread {new!r} already")
         return await self._make(_metadata(new, self._blueprint(agent)), self._blueprint(agent))
 
@@ -99,7 +99,7 @@ class LocalRuntime:
             return thread
 
     def thread_ids(self) -> list[str]:
-        return sorted(path.stem for path in self._folder.glob("*.db"))
+        return sorted(path.stem for path in self._folder.glob("*.db") if holds_thread(path))
 
     # What threads ask of it (see `agency.runtime`).
 

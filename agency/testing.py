@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import signal
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
 from pydantic import JsonValue
 
 from agency.messages import ToolCall, Usage
 from agency.models import ModelRequest, OnDelta
+from agency.store import store
 from agency.turn.effects import ModelReply
 
 Line = str | ToolCall | ModelReply | Sequence[ToolCall] | Exception
@@ -73,3 +77,14 @@ def as_reply(line: Line) -> ModelReply:
             raise line
         case _:
             return ModelReply(tool_calls=tuple(line), stop="tool_use", usage=Usage(input=10, output=5))
+
+
+def die_at_commit(n: int, when: Literal["before", "after"]) -> None:
+    """Have this process killed, as by `kill -9`, before or after the n-th transaction that any store commits."""
+    left = itertools.count(1)
+
+    def hook(moment: Literal["before", "after"]) -> None:
+        if moment == when and next(left) == n:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    store.commit_hook = hook

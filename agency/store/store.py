@@ -36,6 +36,9 @@ _ADD_TO_INBOX = "INSERT INTO inbox (body) VALUES (?)"
 
 CommitHook = Callable[[Literal["before", "after"]], None]
 
+commit_hook: CommitHook | None = None
+"""Called around every transaction of every store, so that tests can have the process die there."""
+
 
 class ThreadStore:
     def __init__(self, db: sqlite3.Connection, path: Path, epoch: int) -> None:
@@ -43,7 +46,6 @@ class ThreadStore:
         self._lock = threading.RLock()  # tools may query from worker threads
         self.path = path
         self.epoch = epoch
-        self.on_commit: CommitHook | None = None
         self.thread_id = str(self.meta("thread_id") or "")
         self.last_seq = self._max("events")
         self.message_count = self._max("messages")
@@ -98,8 +100,6 @@ class ThreadStore:
 
     def commit(self, draft: Draft) -> None:
         """Write a draft in one transaction. Once this returns, it is on disk and may be told to anybody."""
-        if self.on_commit:
-            self.on_commit("before")
         ts = now_ms()
         statements = list(draft.statements)
         for seq, message in enumerate(draft.messages, self.message_count + 1):
@@ -111,8 +111,6 @@ class ThreadStore:
         self._write(statements)
         self.message_count += len(draft.messages)
         self.last_seq += len(draft.events)
-        if self.on_commit:
-            self.on_commit("after")
 
     def _write(self, statements: Sequence[Statement]) -> None:
         db = self._db
@@ -124,7 +122,7 @@ class ThreadStore:
                     raise StaleActivation(f"{self.path} was opened by somebody else (epoch {epoch}, ours {self.epoch})")
                 for sql, params in statements:
                     db.execute(sql, params)
-                db.execute("COMMIT")
+                _commit(db)
             except BaseException as error:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -175,20 +173,26 @@ def stored_message(message: Message) -> str:
     return message.model_dump_json(exclude_defaults=True)
 
 
+def holds_thread(path: Path) -> bool:
+    """Whether a file holds a thread; creating one may have been cut short. Looks without taking over."""
+    return _peek(path, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'thread_id')")
+
+
 def has_work(path: Path) -> bool:
     """Whether a thread should be woken: a run at work, mail to deliver, or a timer. Looks without taking over."""
+    running = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
+    return _peek(path, f"SELECT {running} OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM timers)")
+
+
+def _peek(path: Path, question: str) -> bool:
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error:
         return False
     try:
-        (found,) = db.execute(
-            "SELECT EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
-            " OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM timers)"
-        ).fetchone()
-        return bool(found)
+        return bool(db.execute(question).fetchone()[0])
     except sqlite3.Error:
-        return False  # not a thread's file, or one that was never finished
+        return False  # not a thread's file
     finally:
         db.close()
 
@@ -196,6 +200,14 @@ def has_work(path: Path) -> bool:
 def run_id(thread_id: str, run: int) -> str:
     """A run's name for the outside: its thread and its number there."""
     return f"{thread_id}.{run}"
+
+
+def _commit(db: sqlite3.Connection) -> None:
+    if commit_hook is not None:
+        commit_hook("before")
+    db.execute("COMMIT")
+    if commit_hook is not None:
+        commit_hook("after")
 
 
 def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str]) -> int:
@@ -208,7 +220,7 @@ def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str]) ->
             db.executemany("INSERT INTO meta VALUES (?, ?)", [*create.items(), ("epoch", 0)])
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
-        db.execute("COMMIT")
+        _commit(db)
         return int(epoch)
     except BaseException:
         if db.in_transaction:
