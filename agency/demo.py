@@ -1,7 +1,7 @@
 """The model `demo:…`: offline, scripted, deterministic. What a newcomer without a key runs.
 
 It is a table of rules over the conversation since the user's last message; the first rule that applies speaks
-(`RULES`, at the end). It keeps no state and never looks at a clock, so a call that is repeated after a crash gets the
+(`RULES`). It keeps no state and never looks at a clock, so a call that is repeated after a crash gets the
 same reply. What it finds out is made up, and it says so.
 
 It also takes direct orders, for playing: `echo TEXT` answers TEXT, `fail` fails as a provider does, and
@@ -39,10 +39,12 @@ ORDERS_TO_SUBAGENTS = (
 )
 _SUBAGENT_ORDER = re.compile(r"as a subagent, find (?P<aspect>[^,]+), and report briefly: (?P<topic>.+)", re.I | re.S)
 _SUBAGENT_PROMPT = re.compile(r"\byou are a sub-?agent\b", re.I)
-_CALL_ORDER = re.compile(r"call\s+(?P<name>[\w.-]+)\s*(?P<args>.*)", re.I)
+_CALL_ORDER = re.compile(r"call\s+(?P<name>[\w.-]+)\s*(?P<args>\{.*)?", re.I)
 
 
 class DemoModel:
+    """Speaks by the rules, word by word."""
+
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         text, calls = speak(Scene.of(request))
         pause = SECONDS_PER_WORD.get(request.model, USUAL_SECONDS_PER_WORD)
@@ -58,7 +60,7 @@ class DemoModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Answered:
     """A call of this run, and the result that the model was given."""
 
     name: str
@@ -84,7 +86,7 @@ class Scene:
     said: str
     tools: Mapping[str, ToolSpec]
     offered: Mapping[str, ToolSpec]
-    done: Sequence[Done]
+    done: Sequence[Answered]
 
     @classmethod
     def of(cls, request: ModelRequest) -> Scene:
@@ -122,7 +124,7 @@ class Scene:
         """The tools that somebody added to this agent."""
         return [name for name in self.tools if name not in STOCK_TOOLS]
 
-    def calls_of(self, name: str) -> list[Done]:
+    def calls_of(self, name: str) -> list[Answered]:
         return [call for call in self.done if call.name == name]
 
     def succeeded(self, *names: str) -> bool:
@@ -130,16 +132,16 @@ class Scene:
         return all(self.calls_of(name) and all(call.ok for call in self.calls_of(name)) for name in names)
 
 
-def _calls(messages: Sequence[Message]) -> list[Done]:
+def _calls(messages: Sequence[Message]) -> list[Answered]:
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     made = [call for message in messages for call in message.tool_calls]
     return [_done(call, results[call.id]) for call in made if call.id in results]
 
 
-def _done(call: ToolCall, result: Message) -> Done:
+def _done(call: ToolCall, result: Message) -> Answered:
     failed = isinstance(result.meta, dict) and "status" in result.meta
     ok = not failed and not result.content.startswith(("Error (", "Cancelled: "))
-    return Done(call.name, call.args if isinstance(call.args, dict) else {}, result.content, ok)
+    return Answered(call.name, call.args if isinstance(call.args, dict) else {}, result.content, ok)
 
 
 # What they say.
@@ -178,8 +180,6 @@ def obey_call(scene: Scene) -> Speech | None:
             args = json.loads(order["args"] or "{}")
         except ValueError as error:
             return f"I cannot read the arguments of {order['name']} as JSON: {error}.", []
-        if not isinstance(args, dict):
-            return f"The arguments of {order['name']} must be a JSON object.", []
         calls.append((order["name"], args))
     return f"Calling {_listed(name for name, _ in calls)}, as you say.", calls
 
@@ -299,25 +299,25 @@ def _undone(scene: Scene) -> list[str]:
     return [f"Left undone: {'; '.join(left)}."] if left else []
 
 
-def _sentence(call: Done) -> str:
+def _sentence(call: Answered) -> str:
     match call:
-        case Done(name="write_todos"):
+        case Answered(name="write_todos"):
             return ""
-        case Done(denied=True):
+        case Answered(denied=True):
             return f"I left out {call.name}: {call.problem}."
-        case Done(name="task", ok=True):
+        case Answered(name="task", ok=True):
             return f"{call.args.get('subagentType')} reported: {_result(call)}"
-        case Done(name="task"):
+        case Answered(name="task"):
             return f"{call.args.get('subagentType')} did not report: {call.problem}."
-        case Done(ok=False):
+        case Answered(ok=False):
             return f"{call.name} did not work: {call.problem}."
-        case Done(name="write_file"):
+        case Answered(name="write_file"):
             return f"The report is in {call.args.get('path')}."
         case _:
             return f"{call.name} answered: {_one_line(call.result, 200).rstrip('.')}."
 
 
-def _result(call: Done) -> str:
+def _result(call: Answered) -> str:
     return call.result.strip() if call.ok else f"No result: {call.problem}."
 
 

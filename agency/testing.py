@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
@@ -50,8 +51,8 @@ class ScriptedModel:
         if isinstance(line, Exception):
             raise line
         reply = as_reply(line)
-        for word in reply.text.split(" ") if reply.text else []:
-            on_delta(word if word == reply.text else f"{word} ")
+        for piece in re.findall(r"\s*\S+|\s+$", reply.text):
+            on_delta(piece)
             await asyncio.sleep(0)
         return reply
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio.to_thread
 from pydantic_core import PydanticSerializationError, to_json
 
 from agency.blueprint import Blueprint, ThreadMetadata
@@ -17,6 +16,7 @@ from agency.errors import HookFailed, InvalidInput, ToolError
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.pipeline import Pipeline
+from agency.thread.workers import in_worker_thread
 from agency.tools import Tool
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
@@ -26,8 +26,6 @@ RESULT_CHARS = 100_000
 
 STOP_GRACE = 2.0
 """Seconds that a call which is stopped gets to clean up before it is left behind."""
-
-WORKER_THREADS = 64
 
 IN_DOUBT = (
     "the process died while this call was running. It may or may not have taken effect: "
@@ -86,7 +84,6 @@ class CallRunner:
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
-        self._workers = anyio.CapacityLimiter(WORKER_THREADS)
 
     async def run(
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None
@@ -146,8 +143,7 @@ class CallRunner:
             if tool.is_async:
                 work = tool.function(**arguments)
             else:
-                function = functools.partial(tool.function, **arguments)
-                work = anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._workers)
+                work = in_worker_thread(functools.partial(tool.function, **arguments))
             return _as_outcome(await (work if timeout is None else _within(timeout, work)))
         except _TimedOut:
             return Failure(kind="timeout", source="runtime", message=f"{tool.name} did not end within {timeout:g} s")

@@ -1,0 +1,207 @@
+"""The thread store by itself: one transaction per draft, gapless numbers, one writer, versions."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivation, StoreError, events
+from agency.store import records, schema
+from agency.store.store import ThreadStore, has_work, holds_thread
+
+NEW = {"thread_id": "thr_1"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ThreadStore:
+    return ThreadStore.open(tmp_path / "a.db", create=NEW)
+
+
+def add(store: ThreadStore, *texts: str) -> None:
+    draft = store.draft(run=1)
+    for text in texts:
+        draft.messages.append(Message(role="user", content=text))
+        draft.emit(events.run_tick(1))
+    store.commit(draft)
+
+
+def test_messages_and_events_count_from_one_without_a_gap_across_reopening(store: ThreadStore) -> None:
+    add(store, "a", "b")
+    add(store, "c")
+    store.close()
+    again = ThreadStore.open(store.path)
+    add(again, "d")
+    assert [event.seq for event in again.events()] == [1, 2, 3, 4]
+    assert [message.content for message in again.messages()] == ["a", "b", "c", "d"]
+    assert [message.content for message in again.messages(after=1, upto=3)] == ["b", "c"]
+
+
+def test_events_are_read_in_pages_after_any_seq(store: ThreadStore) -> None:
+    add(store, *"abcdef")
+    assert [event.seq for event in store.events(after=2, limit=3)] == [3, 4, 5]
+    assert store.events(after=6) == []
+
+
+def test_a_draft_that_fails_changes_nothing(store: ThreadStore) -> None:
+    draft = store.draft(run=1)
+    draft.messages.append(Message(role="user", content="lost"))
+    draft.emit(events.run_tick(1))
+    draft.execute("INSERT INTO timers VALUES ('t', 1)")
+    draft.execute("INSERT INTO timers VALUES ('t', 2)")  # the name is taken by now
+    with pytest.raises(StoreError, match="UNIQUE"):
+        store.commit(draft)
+    assert (store.messages(), store.events(), records.timers(store)) == ([], [], [])
+    add(store, "kept")
+    assert [event.seq for event in store.events()] == [1]
+
+
+def test_a_draft_sees_its_own_writes_and_nobody_else_does_before_the_commit(store: ThreadStore) -> None:
+    draft = store.draft()
+    draft.put("me", "colour", "blue")
+    assert draft.get("me", "colour") == "blue"
+    assert store.draft().get("me", "colour") is None
+    store.commit(draft)
+    assert store.draft().get("me", "colour") == "blue"
+    last = store.draft()
+    last.put("me", "colour", None)
+    assert last.get("me", "colour") is None
+    assert store.draft().get("me", "colour") == "blue"
+
+
+def test_a_second_writer_fences_off_the_first(store: ThreadStore) -> None:
+    add(store, "mine")
+    second = ThreadStore.open(store.path)
+    with pytest.raises(StaleActivation):
+        add(store, "too late")
+    add(second, "yours")
+    assert [message.content for message in second.messages()] == ["mine", "yours"]
+    assert second.epoch == store.epoch + 1
+
+
+def test_opening_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        ThreadStore.open(tmp_path / "missing.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"just text, and long enough to be a header of something", b"\x00" * 4096])
+def test_a_file_that_is_no_store_is_refused_untouched(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(content)
+    with pytest.raises(NotAThreadStore, match=r"a\.db"):
+        ThreadStore.open(path, create=NEW)
+    assert path.read_bytes() == content
+    assert not holds_thread(path)
+    assert not has_work(path)
+
+
+def test_somebody_elses_sqlite_file_is_refused_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(NotAThreadStore, match="not a thread's"):
+        ThreadStore.open(path, create=NEW)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_is_refused_untouched(store: ThreadStore) -> None:
+    add(store, "a")
+    store.close()
+    with sqlite3.connect(store.path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    before = store.path.read_bytes()
+    with pytest.raises(NewerStore, match="version 99"):
+        ThreadStore.open(store.path)
+    assert store.path.read_bytes() == before
+
+
+def test_an_older_file_is_migrated_when_it_is_opened(store: ThreadStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(store, "old")
+    store.close()
+    monkeypatch.setattr(schema, "STEPS", [*schema.STEPS, "CREATE TABLE later (x INTEGER) STRICT"])
+    again = ThreadStore.open(store.path)
+    assert again.query("SELECT count(*) FROM later") == [(0,)]
+    assert [message.content for message in again.messages()] == ["old"]
+    again.close()
+    monkeypatch.setattr(schema, "STEPS", schema.STEPS[:-1])
+    with pytest.raises(NewerStore):
+        ThreadStore.open(store.path)
+
+
+def test_a_migration_that_fails_leaves_the_old_version(store: ThreadStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(store, "old")
+    store.close()
+    broken = "CREATE TABLE half (x INTEGER) STRICT; CREATE TABLE half (x INTEGER) STRICT"
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, "STEPS", [*schema.STEPS, broken])
+        with pytest.raises(StoreError, match="half"):
+            ThreadStore.open(store.path)
+    again = ThreadStore.open(store.path)
+    assert again.query("SELECT count(*) FROM sqlite_schema WHERE name = 'half'") == [(0,)]
+
+
+def test_a_middlewares_tables_grow_by_steps_and_never_shrink(store: ThreadStore) -> None:
+    first = "CREATE TABLE own (x INTEGER) STRICT"
+    second = "ALTER TABLE own ADD COLUMN y INTEGER"
+    store.prepare_tables({"mine": (first,)})
+    store.prepare_tables({"mine": (first, second)})
+    store.prepare_tables({"mine": (first, second)})
+    assert store.query("SELECT count(x), count(y) FROM own") == [(0, 0)]
+    with pytest.raises(NewerStore, match="mine"):
+        store.prepare_tables({"mine": (first,)})
+
+
+def test_creating_that_was_cut_short_can_be_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.touch()
+    assert not holds_thread(path)
+    with pytest.raises(NotFound):
+        ThreadStore.open(path)
+    assert ThreadStore.open(path, create=NEW).thread_id == "thr_1"
+    assert holds_thread(path)
+
+
+def test_a_thread_has_work_while_it_runs_or_has_mail_or_a_timer(store: ThreadStore) -> None:
+    assert not has_work(store.path)
+    draft = store.draft()
+    records.set_timer(draft, "t", 5)
+    store.commit(draft)
+    assert has_work(store.path)
+    draft = store.draft()
+    records.drop_timer(draft, "t")
+    records.add_run(draft, 1, "running", b"{}", 0)
+    store.commit(draft)
+    assert has_work(store.path)
+    draft = store.draft()
+    records.save_run(draft, 1, "paused", b"{}")
+    store.commit(draft)
+    assert not has_work(store.path)
+
+
+def test_a_wal_that_was_cut_anywhere_gives_a_store_that_opens_at_some_earlier_commit(tmp_path: Path) -> None:
+    store = ThreadStore.open(tmp_path / "a.db", create=NEW)
+    for number in range(12):
+        add(store, str(number))
+    wal = Path(f"{store.path}-wal").read_bytes()
+    everything = [str(number) for number in range(12)]
+    lengths = set()
+    for cut in range(0, len(wal), 487):
+        torn = tmp_path / "torn.db"
+        shutil.copy(store.path, torn)
+        Path(f"{torn}-wal").write_bytes(wal[:cut])
+        if not holds_thread(torn):
+            continue  # cut before the commit that made the thread
+        opened = ThreadStore.open(torn)
+        messages = [message.content for message in opened.messages()]
+        assert messages == everything[: len(messages)]
+        assert [event.seq for event in opened.events()] == list(range(1, len(messages) + 1))
+        add(opened, "more")
+        lengths.add(len(messages))
+        opened.close()
+    assert lengths >= set(range(11))
