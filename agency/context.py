@@ -35,6 +35,7 @@ class ToolContext:
     store: Draft
     effect: int
     token: str
+    spawned: bool = False
 
     def spawn(self, agent_type: str, message: str, *, timeout_ms: int | None = None) -> Deferred:
         """Start a child thread whose report becomes the result of this call. The tool returns what this returns.
@@ -68,4 +69,5 @@ class ToolContext:
         )
         records.send(self.store, order)
         self.store.emit(subagent_spawned(child, agent_type, self.call_id))
+        self.spawned = True
         return Deferred(waits_for="child")

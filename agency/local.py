@@ -50,9 +50,7 @@ class LocalRuntime:
 
     async def __aenter__(self) -> Self:
         self.agents()  # a wrong definition shows before anything runs
-        for thread_id in self.thread_ids():
-            if has_work(self._path(thread_id)):
-                await self.thread(thread_id)
+        await self.wake()
         return self
 
     async def __aexit__(
@@ -66,6 +64,12 @@ class LocalRuntime:
             for thread in self._threads.values():
                 await thread.close()
             self._threads.clear()
+
+    async def wake(self) -> None:
+        """Wake every thread that has something to do."""
+        for thread_id in self.thread_ids():
+            if has_work(self._path(thread_id)):
+                await self.thread(thread_id)
 
     async def create(self, agent: str, *, thread_id: str | None = None) -> Thread:
         """A new thread for an agent."""
@@ -88,6 +92,7 @@ class LocalRuntime:
     async def open(self, path: Path, agent: str | None) -> Thread:
         """The thread in a file, wherever it is; a new one for `agent` if there is none."""
         async with self._opening:
+            self.agents()  # a wrong definition shows before anything is created
             create = None
             if agent is not None:
                 blueprint = self._blueprint(agent)
@@ -161,8 +166,13 @@ async def open_thread(system: AgentSystem, path: Path | str, *, agent: str | Non
     Threads that it starts, its subagents, are in the folder `<file>.threads` beside it.
     """
     path = Path(path)
-    async with LocalRuntime(system, path.with_name(f"{path.stem}.threads")) as runtime:
-        yield await runtime.open(path, agent)
+    runtime = LocalRuntime(system, path.with_name(f"{path.stem}.threads"))
+    try:
+        thread = await runtime.open(path, agent)  # before its children wake and report to it
+        await runtime.wake()
+        yield thread
+    finally:
+        await runtime.close()
 
 
 def _metadata(thread_id: str, blueprint: Blueprint) -> ThreadMetadata:

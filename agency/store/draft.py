@@ -36,6 +36,7 @@ class Draft:
         self.sends = False
         """Puts something into the outbox."""
         self.sets_timer = False
+        self.takes_inbox = False
 
     def execute(self, sql: str, params: Sequence[Value] = ()) -> None:
         """Stage one statement."""

@@ -81,8 +81,9 @@ def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | 
 
 def take_inbox(store: ThreadStore, draft: Draft) -> tuple[Message, ...]:
     """What waits in the inbox, and what the draft would put there; taking it out is staged."""
-    rows = store.query("SELECT seq, body FROM inbox ORDER BY seq")
+    rows = [] if draft.takes_inbox else store.query("SELECT seq, body FROM inbox ORDER BY seq")
     if rows:
+        draft.takes_inbox = True
         draft.execute("DELETE FROM inbox WHERE seq <= ?", (rows[-1][0],))
     posted, draft.posted = draft.posted, []
     return (*(Message.model_validate_json(str(body)) for _, body in rows), *posted)

@@ -120,9 +120,13 @@ class CallRunner:
             return Failure(kind="invalid_request", source="runtime", message=str(error))
         except HookFailed as error:
             return Failure(kind="internal", source="middleware", message=str(error))
+        context = self._context(pending, draft, run, effect)
         if tool.context_parameter:
-            arguments[tool.context_parameter] = self._context(pending, draft, run, effect)
-        return await self._invoke(tool, arguments, pending.attempt, _least(tool.timeout, limit_s))
+            arguments[tool.context_parameter] = context
+        outcome = await self._invoke(tool, arguments, pending.attempt, _least(tool.timeout, limit_s))
+        if outcome.status == "deferred" and not context.spawned:
+            return Failure(kind="execution", message=f"{name} returned a Deferred that is not from ctx.spawn")
+        return outcome
 
     def _context(self, pending: PendingCall, draft: Draft, run: int, effect: int) -> ToolContext:
         return ToolContext(
@@ -173,7 +177,7 @@ def _least(*limits: float | None) -> float | None:
 
 def _as_outcome(result: object) -> CallOutcome:
     match result:
-        case Success() | Failure() | Deferred():
+        case Deferred():
             return result
         case Finish(value=value):
             return Success(content=_text(value), control=result)

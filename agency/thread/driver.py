@@ -13,30 +13,28 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
-from agency.code import CodeResult
-from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError
+from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError
 from agency.hooks import Plan
-from agency.messages import Message, ToolCall
-from agency.models import Model, ModelRequest, Surface
+from agency.messages import Message
 from agency.parcels import Cancel, ChildStatus, Report
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.system import AgentSystem
+from agency.thread.asking import Asker
 from agency.thread.calls import IN_DOUBT, STOP_GRACE, Batch, CallRunner, grouped
+from agency.thread.execution import Execution
 from agency.thread.feed import Feed
 from agency.thread.pipeline import Pipeline, Review
 from agency.thread.views import result_of, status_of
 from agency.turn import effects as fx
-from agency.turn.batch import distinct
 from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Settled, Stopped, Success, TurnOutcome
@@ -64,9 +62,7 @@ class Driver:
         self._thread = thread
         self._blueprint = blueprint
         self._on_commit = on_commit
-        self._transcript: list[Message] | None = None  # read once, when a model is first called
-        self._has_transient = False
-        self._surface: tuple[str, Surface] | None = None
+        self._asker = Asker(store, system, blueprint)
         self._batch: Batch | None = None
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
@@ -84,9 +80,7 @@ class Driver:
             return
         self.n = run.n
         self.machine = TurnMachine(TurnCheckpoint.load(run.machine), self._blueprint.mode)
-        if (stored := records.surface(self._store)) is not None:
-            surface = Surface.model_validate_json(stored)
-            self._surface = (surface.stored()[1], surface)
+        self._asker.load_surface()
         if self.machine.outcome is None:
             self._go_on(self._poll(self._store.draft(self.n)), recovering=True)
 
@@ -135,9 +129,7 @@ class Driver:
         except BaseException as error:
             self.fail(error)
             raise
-        if self._transcript is not None and draft.messages:
-            self._transcript += draft.messages
-            self._has_transient = self._has_transient or any(message.transient for message in draft.messages)
+        self._asker.committed(draft)
         self._feed.notify()
         self._on_commit(draft)
 
@@ -164,7 +156,7 @@ class Driver:
         if isinstance(request, fx.Checkpoint):
             self._take_checkpoint(draft, request)
         elif isinstance(request, fx.SyncSurface) and not self._pipeline.shapes_calls:
-            self._take_surface(draft, request, self._plan())
+            self._take_surface(draft, request, self._asker.plan(self._pipeline.tools))
         else:
             return False
         return True
@@ -230,25 +222,31 @@ class Driver:
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=2 * STOP_GRACE)
-
-    def release(self) -> None:
-        self._held = False
-        self._start()
+        self._task = None  # one that will not stop is left behind
 
     async def cancel(self) -> None:
-        """End the run as canceled; every call gets a result."""
+        """End the run as canceled."""
+        await self._stop(lambda: fx.Canceled(at=now_ms()))
+
+    async def abort(self, error: AgencyError) -> None:
+        """End the run as an error that is not the model's."""
+        await self._stop(lambda: _aborted(error))
+
+    async def _stop(self, ending: Callable[[], fx.Input]) -> None:
+        run = self.n
         await self.hold()
         try:
-            if self.active and self.error is None:
-                draft = self._store.draft(self.n)
-                self.advance(draft, *self._stopped_calls(draft), fx.Canceled(at=now_ms()))
+            if self.active and self.n == run and self.error is None:
+                draft = self._store.draft(run)
+                self.advance(draft, *self._stopped_calls(draft), ending())
         finally:
-            self.release()
+            self._held = False
+            self._start()
 
     def _stopped_calls(self, draft: Draft) -> list[fx.Input]:
         """The answer to a batch that was stopped: results where there are some, `Cancelled` for the rest."""
         batch = self._batch
-        if batch is None or not self._awaited(batch.effect):
+        if batch is None:
             return []
         for call in batch.calls.values():
             if call.id not in batch.outcomes:
@@ -261,7 +259,7 @@ class Driver:
 
     async def _drive(self) -> None:
         try:
-            while self._request is not None and not self._held:
+            while self._request is not None and self._task is asyncio.current_task():
                 request, self._request = self._request, None
                 await self._perform(request)
         except asyncio.CancelledError:
@@ -270,6 +268,7 @@ class Driver:
             self.fail(error)
 
     async def _perform(self, request: fx.Request) -> None:
+        run = self.n
         try:
             match request:
                 case fx.SyncSurface():
@@ -283,64 +282,33 @@ class Driver:
                 case _:
                     raise AssertionError(f"{request!r} is not performed here")
         except HookFailed as error:
-            self._abort(request.id, error)
+            if self._awaited(run, request.id):
+                self.advance(self._store.draft(run), _aborted(error))
 
-    def _awaited(self, effect: int) -> bool:
-        return self.active and self.machine is not None and self.machine.outstanding == effect
-
-    def _abort(self, effect: int, error: AgencyError) -> None:
-        if self._awaited(effect):
-            self.abort(error)
-
-    def abort(self, error: AgencyError) -> None:
-        """End the run as an error that is not the model's."""
-        self.advance(self._store.draft(self.n), self._aborted(error))
-
-    def _aborted(self, error: AgencyError) -> fx.Aborted:
-        reason: Literal["middleware_abort", "runtime_error"] = (
-            "middleware_abort" if isinstance(error, HookFailed) else "runtime_error"
-        )
-        return fx.Aborted(at=now_ms(), reason=reason, code=error.code, message=str(error))
-
-    def _plan(self) -> Plan:
-        return Plan(
-            model=self._blueprint.model or self._system.default_model,
-            tools=dict(self._pipeline.tools),
-            system=[self._blueprint.prompt],
-        )
+    def _awaited(self, run: int, effect: int) -> bool:
+        """Whether this effect still waits for its answer; the run may have been ended meanwhile, and another begun."""
+        return run == self.n and self.machine is not None and self.machine.outstanding == effect
 
     async def _sync_surface(self, request: fx.SyncSurface) -> None:
-        draft, plan = self._store.draft(self.n), self._plan()
+        draft, plan = self._store.draft(self.n), self._asker.plan(self._pipeline.tools)
         await self._pipeline.plan(draft, self.run_id, plan)
-        if self._awaited(request.id):
+        if self._awaited(draft.run, request.id):
             self._take_surface(draft, request, plan)
             self.advance(draft)
 
     def _take_surface(self, draft: Draft, request: fx.SyncSurface, plan: Plan) -> None:
-        """Fix what the model will be asked with; it is stored when it differs from the last time."""
         assert self.machine is not None
-        surface = plan.surface()
-        if self._surface is None or self._surface[1] != surface:
-            stored, digest = surface.stored()
-            records.save_surface(draft, stored)
-            self._surface = (digest, surface)
-        ref = fx.SurfaceRef(digest=self._surface[0], model=surface.model)
-        self.machine.handle(fx.SurfaceSynced(id=request.id, at=now_ms(), surface=ref))
+        surface = self._asker.fix_surface(draft, plan)
+        self.machine.handle(fx.SurfaceSynced(id=request.id, at=now_ms(), surface=surface))
 
     async def _call_model(self, request: fx.CallModel) -> None:
-        assert self.machine is not None
-        stream = self._feed.begin_text(self.n)
-        draft = self._store.draft(self.n)
+        draft, stream = self._store.draft(self.n), self._feed.begin_text(self.n)
         answers: list[fx.Input] = []
         try:
-            reply = await self._reply(request, lambda delta: self._feed.add_text(stream, delta))
-            review = Review()
-            try:
-                await self._pipeline.on_model_result(draft, self.run_id, reply, review)
-            except HookFailed as error:
-                answers.append(self._aborted(error))
-            seen_by, ask = tuple(review.seen_by), tuple(review.ask)
-            answers.insert(0, fx.ModelReplied(id=request.id, at=now_ms(), reply=reply, ask=ask, seen_by=seen_by))
+            reply = await self._asker.reply(
+                request, self.n, self._seconds_left(), lambda delta: self._feed.add_text(stream, delta)
+            )
+            answers = await self._review(draft, request.id, reply)
         except ModelError as error:
             failure = fx.ModelFailure(
                 code=error.model_code,
@@ -348,65 +316,39 @@ class Driver:
                 retryable=error.retryable,
                 retry_after_ms=error.retry_after_ms,
             )
-            answers.append(fx.ModelFailed(id=request.id, at=now_ms(), failure=failure))
+            answers = [fx.ModelFailed(id=request.id, at=now_ms(), failure=failure)]
         finally:
             self._feed.end_text(stream)
-        if self._awaited(request.id):
+        if self._awaited(draft.run, request.id):
             self.advance(draft, *answers)
 
-    async def _reply(self, request: fx.CallModel, on_delta: Callable[[str], None]) -> fx.ModelReply:
-        assert self.machine is not None
+    async def _review(self, draft: Draft, effect: int, reply: fx.ModelReply) -> list[fx.Input]:
+        """Show a reply to the middleware. It is kept even if one of them fails on it."""
+        review, failed = Review(), None
         try:
-            model, asked = self._model_request(request)
-            async with asyncio.timeout(self._seconds_left()):
-                reply = await model.respond(asked, on_delta)
-        except ModelError:
-            raise
-        except TimeoutError as error:
-            raise ModelError("the run's time is used up", model_code="ERR_TIME_LIMIT") from error
-        except DefinitionError as error:
-            raise ModelError(str(error), model_code="ERR_CONFIG") from error
-        except Exception as error:
-            raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
-        return distinct(reply)
-
-    def _model_request(self, request: fx.CallModel) -> tuple[Model, ModelRequest]:
-        wanted = request.request
-        assert self._surface is not None and self._surface[0] == wanted.surface.digest
-        surface = self._surface[1]
-        model, name = self._system.model(surface.model)
-        params = surface.params.model_copy(update={"tool_choice": "none"}) if wanted.final else surface.params
-        return model, ModelRequest(
-            model=name,
-            system=surface.system,
-            messages=self._messages(wanted),
-            tools=surface.tools,
-            params=params,
-            key=f"{self._thread.id}.{self.n}.{request.id}",
+            await self._pipeline.on_model_result(draft, self.run_id, reply, review)
+        except HookFailed as error:
+            failed = _aborted(error)
+        replied = fx.ModelReplied(
+            id=effect, at=now_ms(), reply=reply, ask=tuple(review.ask), seen_by=tuple(review.seen_by)
         )
-
-    def _messages(self, wanted: fx.ModelCall) -> Sequence[Message]:
-        if self._transcript is None:
-            self._transcript = self._store.messages()
-            self._has_transient = any(message.transient for message in self._transcript)
-        shown = self._transcript[: wanted.upto]
-        if self._has_transient:
-            return [m for i, m in enumerate(shown) if not m.transient or i >= wanted.since]
-        return shown
+        return [replied] if failed is None else [replied, failed]
 
     # Tools.
 
     def _begin_calls(self, draft: Draft, batch: Batch) -> None:
         """Record, before they run, that the next calls of the batch begin."""
-        group = batch.next_group()
-        records.begin_calls(draft, batch.effect, [call.id for call in group])
-        for call in group:
+        self._begin(draft, batch.effect, batch.next_group())
+
+    def _begin(self, draft: Draft, effect: int, calls: Sequence[PendingCall]) -> None:
+        records.begin_calls(draft, effect, [call.id for call in calls])
+        for call in calls:
             draft.emit(events.tool_started(call.call))
 
     async def _call_tools(self) -> None:
         batch = self._batch
         assert batch is not None
-        while self._awaited(batch.effect) and (group := batch.next_group()):
+        while self._batch is batch and (group := batch.next_group()):
             if len(group) == 1:
                 await self._run_call(batch, group[0])
             else:
@@ -416,7 +358,7 @@ class Driver:
 
     async def _run_call(self, batch: Batch, call: PendingCall) -> None:
         outcome, draft, failed_hook = await self._runner.run(call, self.n, batch.effect, self._seconds_left())
-        if self._batch is batch and self._awaited(batch.effect):
+        if self._batch is batch:  # else the run was ended meanwhile
             batch.failed_hook = batch.failed_hook or failed_hook
             self._end_call(draft, batch, call, outcome)
 
@@ -438,7 +380,7 @@ class Driver:
         records.forget_calls(draft, batch.effect)
         answers: list[fx.Input] = [fx.ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)]
         if batch.failed_hook is not None:
-            answers.append(self._aborted(batch.failed_hook))
+            answers.append(_aborted(batch.failed_hook))
         self.advance(draft, *answers)
 
     def _seconds_left(self) -> float | None:
@@ -463,10 +405,7 @@ class Driver:
             self._end_batch(draft, batch)
             return
         self._batch, self._request = batch, request
-        new = [call for call in batch.next_group() if call.id not in recorded]
-        records.begin_calls(draft, batch.effect, [call.id for call in new])
-        for call in new:
-            draft.emit(events.tool_started(call.call))
+        self._begin(draft, batch.effect, [call for call in batch.next_group() if call.id not in recorded])
         if draft:
             self.commit(draft)
 
@@ -492,7 +431,7 @@ class Driver:
         draft.emit(events.subagent_completed(child.thread, status, report))
         outcome = _child_outcome(status, report)
         batch = self._batch
-        if batch is not None and batch.effect == child.effect and self._awaited(child.effect):
+        if batch is not None and (self.n, batch.effect) == (child.run, child.effect):
             # Other calls of its batch still run, and the machine gets all results together.
             batch.outcomes[child.call] = outcome
             records.end_call(draft, batch.effect, child.call, outcome)
@@ -517,8 +456,8 @@ class Driver:
         records.drop_timer(draft, name)
         kind, _, rest = name.partition(":")
         if kind == "sleep":
-            effect = int(rest.partition(".")[2])
-            if self._awaited(effect):
+            run, effect = map(int, rest.split("."))
+            if self._awaited(run, effect):
                 self.advance(draft, fx.Woke(id=effect, at=now_ms()))
                 return
         elif waiting := records.children(self._store, token=rest, status="waiting"):
@@ -530,38 +469,29 @@ class Driver:
     # Code.
 
     async def _exec_code(self, request: fx.ExecCode) -> None:
-        runner = self._system.code_runner
+        run, runner = self.n, self._system.code_runner
         if runner is None:
-            self._abort(request.id, DefinitionError("this agent works in code mode and the system has no code_runner"))
+            error = DefinitionError("this agent works in code mode and the system has no code_runner")
+            self.advance(self._store.draft(run), _aborted(error))
             return
-        calls = CodeCalls(self, request.id, records.calls(self._store, self.n, request.id))
-        try:
-            result = await runner.run(request.code, request.state, calls.call)
-        except (HookFailed, StoreError):
-            raise
-        except Exception as error:
-            result = CodeResult(output=f"{type(error).__name__}: {error}", state=request.state)
-        if self._awaited(request.id):
-            draft = self._store.draft(self.n)
+        ran = await Execution(request, run, self._store, self._run_code_call).perform(runner)
+        if self._awaited(run, request.id):
+            draft = self._store.draft(run)
             records.forget_calls(draft, request.id)
-            ran = fx.CodeRan(
-                id=request.id,
-                at=now_ms(),
-                output=result.output,
-                calls=tuple(calls.made),
-                state=result.state,
-                submitted=result.submitted,
-                error=result.error,
-            )
             self.advance(draft, ran)
 
-    async def run_code_call(self, effect: int, call: PendingCall) -> Settled:
-        """Run a call that executed code makes, recorded like any other."""
+    async def _run_code_call(self, effect: int, call: PendingCall, had_begun: bool) -> Settled:
+        """Run a call that executed code makes."""
         draft = self._store.draft(self.n)
-        records.begin_calls(draft, effect, [call.id])
-        draft.emit(events.tool_started(call.call))
-        self.commit(draft)
-        outcome, draft, failed_hook = await self._runner.run(call, self.n, effect, self._seconds_left())
+        tool = self._pipeline.tools.get(call.call.name)
+        failed_hook: HookFailed | None = None
+        if had_begun and tool is not None and not tool.idempotent and tool.in_doubt != "rerun":
+            outcome: CallOutcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
+        else:
+            if not had_begun:
+                self._begin(draft, effect, [call])
+                self.commit(draft)
+            outcome, draft, failed_hook = await self._runner.run(call, self.n, effect, self._seconds_left())
         if outcome.status == "deferred":
             draft = self._store.draft(self.n)
             outcome = Failure(kind="invalid_request", source="runtime", message="code cannot wait for this tool")
@@ -573,26 +503,11 @@ class Driver:
         return outcome
 
 
-class CodeCalls:
-    """The calls that one execution of code makes. After a crash, those that are on record are answered from there."""
-
-    def __init__(self, driver: Driver, effect: int, recorded: Mapping[str, CallOutcome | None]) -> None:
-        self._driver = driver
-        self._effect = effect
-        self._recorded = recorded
-        self._count = 0
-        self.made: list[fx.CodeCall] = []
-
-    async def call(self, name: str, args: JsonValue) -> Settled:
-        self._count += 1
-        digest = hashlib.blake2b(to_json([name, args]), digest_size=4).hexdigest()
-        call = ToolCall(id=f"code{self._count}-{digest}", name=name, args=args)
-        outcome = self._recorded.get(call.id)
-        if outcome is None or outcome.status == "deferred":
-            key = f"{self._driver.n}.{self._effect}.{call.id}"
-            outcome = await self._driver.run_code_call(self._effect, PendingCall(call=call, key=key))
-        self.made.append(fx.CodeCall(id=call.id, name=name, outcome=outcome))
-        return outcome
+def _aborted(error: AgencyError) -> fx.Aborted:
+    reason: Literal["middleware_abort", "runtime_error"] = (
+        "middleware_abort" if isinstance(error, HookFailed) else "runtime_error"
+    )
+    return fx.Aborted(at=now_ms(), reason=reason, code=error.code, message=str(error))
 
 
 def _emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:

@@ -312,7 +312,7 @@ class Thread:
             await hooks
         except HookFailed as error:
             if self._driver.active:
-                self._driver.abort(error)
+                await self._driver.abort(error)
             raise
 
 

@@ -1,0 +1,99 @@
+"""Asking the model: the transcript and the surface of the next call, and one call from request to reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from agency.blueprint import Blueprint
+from agency.errors import DefinitionError, ModelError
+from agency.hooks import Plan
+from agency.messages import Message
+from agency.models import Model, ModelRequest, OnDelta, Surface
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore, run_id
+from agency.system import AgentSystem
+from agency.tools import Tool
+from agency.turn.batch import distinct
+from agency.turn.effects import CallModel, ModelCall, ModelReply, SurfaceRef
+
+
+class Asker:
+    def __init__(self, store: ThreadStore, system: AgentSystem, blueprint: Blueprint) -> None:
+        self._store = store
+        self._system = system
+        self._blueprint = blueprint
+        self._transcript: list[Message] | None = None  # read once, when a model is first called
+        self._has_transient = False
+        self._surface: tuple[SurfaceRef, Surface] | None = None
+
+    def load_surface(self) -> None:
+        """Take up the surface of a call that was under way."""
+        if (stored := records.surface(self._store)) is not None:
+            surface = Surface.model_validate_json(stored)
+            self._surface = (_ref(surface, surface.stored()[1]), surface)
+
+    def committed(self, draft: Draft) -> None:
+        """These messages are part of the transcript now."""
+        if self._transcript is not None and draft.messages:
+            self._transcript += draft.messages
+            self._has_transient = self._has_transient or any(message.transient for message in draft.messages)
+
+    def plan(self, tools: Mapping[str, Tool]) -> Plan:
+        """The next call as the blueprint has it."""
+        model = self._blueprint.model or self._system.default_model
+        return Plan(model=model, tools=dict(tools), system=[self._blueprint.prompt])
+
+    def fix_surface(self, draft: Draft, plan: Plan) -> SurfaceRef:
+        """Settle what the model is asked with; it is stored when it differs from the last time."""
+        surface = plan.surface()
+        if self._surface is None or self._surface[1] != surface:
+            stored, digest = surface.stored()
+            records.save_surface(draft, stored)
+            self._surface = (_ref(surface, digest), surface)
+        return self._surface[0]
+
+    async def reply(self, call: CallModel, run: int, seconds_left: float | None, on_delta: OnDelta) -> ModelReply:
+        """Ask. Whatever goes wrong is a `ModelError`."""
+        try:
+            model, request = self._request(call, run)
+            async with asyncio.timeout(seconds_left):
+                reply = await model.respond(request, on_delta)
+        except ModelError:
+            raise
+        except TimeoutError as error:
+            raise ModelError("the run's time is used up", model_code="ERR_TIME_LIMIT") from error
+        except DefinitionError as error:
+            raise ModelError(str(error), model_code="ERR_CONFIG") from error
+        except Exception as error:
+            raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
+        return distinct(reply)
+
+    def _request(self, call: CallModel, run: int) -> tuple[Model, ModelRequest]:
+        wanted = call.request
+        assert self._surface is not None and self._surface[0] == wanted.surface
+        surface = self._surface[1]
+        model, name = self._system.model(surface.model)
+        params = surface.params.model_copy(update={"tool_choice": "none"}) if wanted.final else surface.params
+        return model, ModelRequest(
+            model=name,
+            system=surface.system,
+            messages=self._messages(wanted),
+            tools=surface.tools,
+            params=params,
+            key=f"{run_id(self._store.thread_id, run)}.{call.id}",
+        )
+
+    def _messages(self, wanted: ModelCall) -> Sequence[Message]:
+        if self._transcript is None:
+            self._transcript = self._store.messages()
+            self._has_transient = any(message.transient for message in self._transcript)
+        shown = self._transcript[: wanted.upto]
+        if self._has_transient:
+            return [m for i, m in enumerate(shown) if not m.transient or i >= wanted.since]
+        return shown
+
+
+def _ref(surface: Surface, digest: str) -> SurfaceRef:
+    return SurfaceRef(digest=digest, model=surface.model)

@@ -1,0 +1,1 @@
+"""Examples, each of which runs as it is: offline, without a key, in one command."""
