@@ -186,7 +186,8 @@ def has_work(path: Path) -> bool:
 
 def _peek(path: Path, question: str) -> bool:
     try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        # Not read-only: SQLite could not then recover a WAL whose index is missing.
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
     except sqlite3.Error:
         return False
     try:

@@ -1,0 +1,125 @@
+"""All 23 events are really emitted, in an order that tells the story."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from agency import AgentSystem, Event, EventType, LocalRuntime, ModelError, ModelRequest, Thread, ToolError, tool
+from agency.events import PREVIEW_CHARS
+from agency.testing import Line, ScriptedModel, call
+from middleware import hitl
+
+PATIENCE = 10.0
+
+
+@tool
+async def act(how: str) -> str:
+    if how == "fail":
+        raise ToolError("it failed")
+    if how == "hang":
+        await asyncio.Event().wait()
+    return how
+
+
+def script(request: ModelRequest) -> Line:
+    last = request.messages[-1]
+    if last.role == "tool":
+        return "all is well"
+    match last.content:
+        case "error":
+            return ModelError("no")
+        case "delegate":
+            return call("task", description="say hello", subagentType="helper")
+        case "say hello":
+            return "hello"
+        case how:
+            return call("act", how=how)
+
+
+def build() -> AgentSystem:
+    return (
+        AgentSystem("scripted:any", providers={"scripted": ScriptedModel(script)})
+        .defaults()
+        .use(hitl)
+        .add_tool(act)
+        .add_agent(
+            name="boss", description="d", prompt="p", tags=["default", "hitl"], config={"hitl": {"tools": ["act"]}}
+        )
+        .add_agent(name="helper", description="d", prompt="p")
+    )
+
+
+async def live(thread: Thread, seen: list[Event]) -> None:
+    async for event in thread.events():
+        seen.append(event)
+
+
+async def ask(thread: Thread, message: str) -> list[str]:
+    """Send a message and see it through; the types of the stored events that it led to."""
+    past = [event.seq async for event in thread.events(follow=False)][-1]
+    await thread.send(message)
+    if (await thread.wait(PATIENCE)).meta.pause_reason == "hitl":
+        await thread.approve()
+        if message == "hang":
+            async for event in thread.events():
+                if event.type == EventType.TOOL_STARTED and event.data["args"] == {"how": "hang"}:
+                    break
+            await thread.cancel()
+        await thread.wait(PATIENCE)
+    assert past is not None
+    return [event.type.value async for event in thread.events(past, follow=False)]
+
+
+async def test_every_event_type_is_emitted_and_stored_ones_are_seen_live_in_order(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    async with LocalRuntime(build(), tmp_path) as runtime:
+        thread = await runtime.create("boss")
+        watcher = asyncio.create_task(live(thread, seen))
+        for message in ("work", "fail", "delegate", "error", "hang"):
+            await ask(thread, message)
+        stored = [event async for event in thread.events(follow=False)]
+    await asyncio.wait_for(watcher, PATIENCE)
+    assert {event.type for event in seen} == set(EventType)
+    assert [event for event in seen if event.seq is not None] == stored
+    assert {event.type for event in stored} == set(EventType) - {EventType.MODEL_DELTA}
+
+
+async def test_the_events_of_an_approved_call_tell_its_story(tmp_path: Path) -> None:
+    async with LocalRuntime(build(), tmp_path) as runtime:
+        thread = await runtime.create("boss")
+        assert await ask(thread, "work") == [
+            "request.accepted",
+            "run.started",
+            "agent.started",
+            "run.tick",
+            *["middleware.before_model"] * 4,
+            "model.started",
+            "model.completed",
+            "middleware.after_model",
+            "hitl.interrupt",
+            "run.paused",
+            "hitl.resume",
+            "run.resumed",
+            "tool.started",
+            "tool.output",
+            "checkpoint.saved",
+            "run.tick",
+            *["middleware.before_model"] * 4,
+            "model.started",
+            "model.completed",
+            "middleware.after_model",
+            "checkpoint.saved",
+            "agent.completed",
+        ]
+
+
+async def test_events_show_only_the_beginning_of_what_is_long(tmp_path: Path) -> None:
+    long = "x" * (PREVIEW_CHARS + 500)
+    async with LocalRuntime(build(), tmp_path) as runtime:
+        thread = await runtime.create("boss")
+        await ask(thread, long)
+        shown = {event.type: event.data async for event in thread.events(follow=False)}
+        assert len(str(shown[EventType.TOOL_STARTED]["args"])) < PREVIEW_CHARS + 100
+        assert str(shown[EventType.TOOL_OUTPUT]["output"]).endswith("… (500 more characters)")
+        assert (await thread.state()).messages[2].content == long
