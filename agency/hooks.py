@@ -37,6 +37,8 @@ class HookContext(Generic[Config]):
     """Every agent that can be started here."""
     config: Config
     store: Draft
+    tools: Mapping[str, Tool]
+    """Every tool that the agent has."""
     register_tool: Callable[[Tool], None]
     """Give the agent one more tool; in `on_init`."""
     ask: Callable[[str], None]
@@ -64,12 +66,16 @@ class Plan:
     """The next model call as `before_model` may still change it."""
 
     model: str
-    tools: dict[str, Tool]
+    tools: Mapping[str, Tool]
     system: list[str] = field(default_factory=list)
     params: ModelParams = ModelParams()
 
     def add_prompt(self, text: str) -> None:
         self.system.append(text)
+
+    def remove_tool(self, name: str) -> None:
+        """Do not offer a tool this time; if the model calls it all the same, it does not run."""
+        self.tools = {known: tool for known, tool in self.tools.items() if known != name}
 
     def surface(self) -> Surface:
         return Surface(
@@ -102,7 +108,8 @@ class Middleware(Generic[Config]):
         """The model is about to be called with `plan`."""
 
     async def on_model_result(self, ctx: HookContext[Config], reply: ModelReply) -> None:
-        """The model has replied; nothing of the reply has been done yet."""
+        """The model has replied; nothing of the reply has been done yet. In code mode, also once for each call that
+        the code makes, as a reply with that one call; asking for a person refuses it there."""
 
     async def on_tool_start(self, ctx: HookContext[Config], call: ToolCall) -> None:
         """A call is about to run. Raising fails the call, and it does not run."""

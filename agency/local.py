@@ -28,7 +28,7 @@ from agency.system import AgentSystem
 from agency.thread.thread import Thread
 from agency.wire import now_ms
 
-_THREAD_ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+_THREAD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class LocalRuntime:
@@ -74,7 +74,7 @@ class LocalRuntime:
     async def create(self, agent: str, *, thread_id: str | None = None) -> Thread:
         """A new thread for an agent."""
         new = thread_id or f"thr_{secrets.token_hex(8)}"
-        if not _THREAD_ID.match(new):
+        if not _THREAD_ID.fullmatch(new):
             raise InvalidInput(f"a thread's id is letters, digits, '-' and '_', not {new!r}")
         if holds_thread(self._path(new)):
             raise InvalidInput(f"there is a thread {new!r} already")

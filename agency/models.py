@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
@@ -39,6 +40,10 @@ class Surface(Wire):
     system: str
     tools: tuple[ToolSpec, ...]
     params: ModelParams = ModelParams()
+
+    @cached_property
+    def tool_names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self.tools)
 
     def stored(self) -> tuple[bytes, str]:
         """As JSON, and the digest that names it."""

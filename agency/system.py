@@ -14,6 +14,7 @@ wrong with one definition is said at that definition; what is wrong between them
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
@@ -26,12 +27,12 @@ from agency.demo import DemoModel
 from agency.errors import DefinitionError
 from agency.hooks import Middleware
 from agency.models import Model
-from agency.tools import Tool, tool
+from agency.tools import Tool, as_tool
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 
-_TAG = re.compile(r"^[a-zA-Z0-9_-]+$")
-_MODEL = re.compile(r"^[a-z][a-z0-9_-]*:.+$")
+_TAG = re.compile(r"[a-zA-Z0-9_-]+")
+_MODEL = re.compile(r"[a-z][a-z0-9_-]*:.+")
 AnyMiddleware = Middleware[Any]  # each has its own type of configuration
 
 
@@ -44,7 +45,7 @@ class AgentSystem:
         code_runner: CodeRunner | None = None,
     ) -> None:
         """`providers` are models of your own, by the word that stands before the colon in a model's name."""
-        if not _MODEL.match(default_model):
+        if not _MODEL.fullmatch(default_model):
             raise DefinitionError(f"default_model {default_model!r} must read provider:model, as in 'demo:default'")
         self.default_model = default_model
         self.code_runner = code_runner
@@ -69,13 +70,15 @@ class AgentSystem:
         """Add a middleware, for agents that share one of these tags or of its own."""
         if not isinstance(middleware, Middleware):
             raise DefinitionError(f"use() takes an instance of Middleware, not {middleware!r}")
+        if not getattr(middleware, "name", None):
+            raise DefinitionError(f"middleware {type(middleware).__name__} has no name")
         where = f"middleware {middleware.name!r}"
         self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *tags], where)
         return self
 
     def add_tool(self, function: Tool | Callable[..., Any], tags: Iterable[str] = ("default",)) -> AgentSystem:
         """Add a tool, or a plain function as one, for agents that share one of these tags."""
-        made = function if isinstance(function, Tool) else tool(function)
+        made = function if isinstance(function, Tool) else as_tool(function, sys._getframe(1).f_locals)
         self._add(self._tools, made.name, made, list(tags), f"tool {made.name!r}")
         return self
 
@@ -112,7 +115,7 @@ class AgentSystem:
             raise DefinitionError(f"{where} is registered twice")
         if not tags:
             raise DefinitionError(f"{where} has no tags, so no agent would get it")
-        bad = [tag for tag in tags if not _TAG.match(tag)]
+        bad = [tag for tag in tags if not _TAG.fullmatch(tag)]
         if bad:
             raise DefinitionError(f"{where}: tags are letters, digits, '-' and '_', not {bad}")
         registry[name] = (item, frozenset(tags))
@@ -136,9 +139,13 @@ class AgentSystem:
         idle = [tag for tag in blueprint.tags if tag not in known and tag != "default"]
         if idle:
             raise DefinitionError(f"{where}: no tool or middleware has the tags {idle}; there are {sorted(known)}")
+        self.model(blueprint.model or self.default_model)
         selected = self.middleware_for(blueprint)
-        for name in blueprint.config.keys() & self._middleware.keys() - {mw.name for mw, _ in selected}:
-            raise DefinitionError(f"{where} configures {name!r} but has none of its tags, so it would have no effect")
+        for name in blueprint.config.keys() - {mw.name for mw, _ in selected} - {"tools"}:
+            raise DefinitionError(
+                f"{where} configures {name!r}, but gets no middleware of that name, so it would have no effect; "
+                'what is meant for tools goes into config["tools"]'
+            )
         for middleware, config in selected:
             try:
                 middleware.check(config, self._agents)
@@ -166,6 +173,8 @@ def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:
     """A middleware's part of a blueprint's configuration, validated by its own model."""
     given = blueprint.config.get(middleware.name, {})
     if middleware.config_model is None:
+        if given:
+            raise DefinitionError(f"agent {blueprint.name!r}: middleware {middleware.name!r} takes no configuration")
         return None
     try:
         return middleware.config_model.model_validate(given)

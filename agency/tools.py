@@ -12,23 +12,23 @@ not part of the schema.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_type_hints, overload
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 import docstring_parser
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError, ValidationError, create_model
-from pydantic.errors import PydanticSchemaGenerationError
-from pydantic.fields import FieldInfo
+from pydantic import JsonValue
 
-from agency.context import ToolContext
-from agency.errors import DefinitionError, InvalidInput
+from agency.arguments import AnyFunction, Arguments, arguments_of
+from agency.errors import DefinitionError
 from agency.models import ToolSpec
 
 Risk = Literal["low", "medium", "high"]
 InDoubt = Literal["report", "ask", "rerun"]
-ToolFunction = Callable[..., Any]  # a tool may return anything that JSON can say
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +48,24 @@ class Tool:
     """A function with what the runtime needs to know about it. See `tool` for the options."""
 
     name: str
-    function: ToolFunction
+    function: AnyFunction
     spec: ToolSpec
-    arguments: type[BaseModel]
-    context_parameter: str | None
+    arguments: Arguments
+    is_async: bool
     safe: bool = False
     idempotent: bool = True
     in_doubt: InDoubt = "report"
     risk: Risk = "low"
     timeout: float | None = None
     retry: RetryPolicy | None = None
-    is_async: bool = field(default=False)
 
     def bind(self, args: JsonValue) -> dict[str, Any]:
         """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""
-        if not isinstance(args, Mapping):
-            raise InvalidInput(f"the arguments of {self.name} must be a JSON object, not {args!r:.200}")
-        try:
-            bound = self.arguments.model_validate(args)
-        except ValidationError as error:
-            raise InvalidInput(f"wrong arguments for {self.name}: {_explain(error)}") from error
-        return {name: getattr(bound, name) for name in type(bound).model_fields}
+        return self.arguments.bind(self.name, args)
 
 
 @overload
-def tool(function: ToolFunction, /) -> Tool: ...
+def tool(function: AnyFunction, /) -> Tool: ...
 
 
 @overload
@@ -86,11 +79,11 @@ def tool(
     risk: Risk = "low",
     timeout: float | None = None,
     retry: RetryPolicy | None = None,
-) -> Callable[[ToolFunction], Tool]: ...
+) -> Callable[[AnyFunction], Tool]: ...
 
 
 def tool(
-    function: ToolFunction | None = None,
+    function: AnyFunction | None = None,
     /,
     *,
     name: str | None = None,
@@ -101,7 +94,7 @@ def tool(
     risk: Risk = "low",
     timeout: float | None = None,
     retry: RetryPolicy | None = None,
-) -> Tool | Callable[[ToolFunction], Tool]:
+) -> Tool | Callable[[AnyFunction], Tool]:
     """Make a tool of a function, sync or async. A sync one runs in a worker thread.
 
     - `safe`: may run beside other safe calls of its batch. Others run one at a time, in the order of the calls.
@@ -111,115 +104,45 @@ def tool(
     - `timeout`: seconds until the call is stopped and fails.
     - `retry`: what `ToolError(…, retry=True)` leads to; without it such a call just fails.
     """
-    caller = sys._getframe(1)
-
-    def define(function: ToolFunction) -> Tool:
-        if timeout is not None and timeout <= 0:
-            raise DefinitionError(f"{_where(function)}: timeout must be positive, not {timeout}")
-        called = name or function.__name__
-        arguments, context_parameter = _arguments(function, called, caller.f_locals)
-        spec = ToolSpec(
-            name=called,
-            description=description or _summary(function),
-            parameters=_parameters(function, arguments),
-        )
-        return Tool(
-            name=called,
-            function=function,
-            spec=spec,
-            arguments=arguments,
-            context_parameter=context_parameter,
-            safe=safe,
-            idempotent=idempotent,
-            in_doubt=in_doubt,
-            risk=risk,
-            timeout=timeout,
-            retry=retry,
-            is_async=inspect.iscoroutinefunction(function),
-        )
-
-    return define if function is None else define(function)
-
-
-def _where(function: ToolFunction) -> str:
-    code = getattr(function, "__code__", None)
-    place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
-    return f"tool {getattr(function, '__name__', function)!r}{place}"
-
-
-def _summary(function: ToolFunction) -> str:
-    return docstring_parser.parse(function.__doc__ or "").description or ""
-
-
-def _arguments(
-    function: ToolFunction, called: str, caller_locals: Mapping[str, Any]
-) -> tuple[type[BaseModel], str | None]:
-    """A pydantic model of the function's parameters, and the name of the one that takes the context."""
-    try:
-        hints = get_type_hints(function, localns=dict(caller_locals), include_extras=True)
-    except (NameError, TypeError) as error:
-        raise DefinitionError(f"{_where(function)}: cannot resolve its type hints: {error}") from error
-    described = {p.arg_name: p.description for p in docstring_parser.parse(function.__doc__ or "").params}
-    context_parameter: str | None = None
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise DefinitionError(f"{_where(function)}: parameter {parameter} must be an ordinary named one")
-        if parameter.name not in hints:
-            raise DefinitionError(f"{_where(function)}: parameter {parameter.name!r} has no type hint")
-        if hints[parameter.name] is ToolContext:
-            context_parameter = parameter.name
-        else:
-            fields[parameter.name] = _field(parameter, hints[parameter.name], described.get(parameter.name))
-    try:
-        model = create_model(
-            called,
-            __config__=ConfigDict(extra="forbid", populate_by_name=True, arbitrary_types_allowed=False),
-            **fields,
-        )
-    except (PydanticUserError, PydanticSchemaGenerationError, TypeError, NameError) as error:
-        raise DefinitionError(f"{_where(function)}: no schema can be built: {_first_line(error)}") from error
-    return model, context_parameter
-
-
-def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> tuple[Any, FieldInfo]:
-    default = ... if parameter.default is parameter.empty else parameter.default
-    if isinstance(default, FieldInfo):
-        return hint, default
-    stated = Field(default=default, description=description) if description else Field(default=default)
-    return hint, stated
-
-
-def _parameters(function: ToolFunction, arguments: type[BaseModel]) -> dict[str, JsonValue]:
-    try:
-        schema = arguments.model_json_schema()
-    except PydanticUserError as error:
-        raise DefinitionError(f"{_where(function)}: no schema can be built: {_first_line(error)}") from error
-    bare = _without_titles(schema)
-    assert isinstance(bare, dict)
-    bare.pop("description", None)
-    return bare
-
-
-def _without_titles(schema: JsonValue) -> JsonValue:
-    """Drop the titles that pydantic derives from names: they cost tokens and say nothing."""
-    if isinstance(schema, list):
-        return [_without_titles(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: {name: _without_titles(part) for name, part in value.items()}
-        if key in ("properties", "$defs") and isinstance(value, dict)
-        else _without_titles(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
+    caller = sys._getframe(1).f_locals
+    options: dict[str, Any] = {
+        "safe": safe,
+        "idempotent": idempotent,
+        "in_doubt": in_doubt,
+        "risk": risk,
+        "timeout": timeout,
+        "retry": retry,
     }
+    if function is not None:
+        return as_tool(function, caller, name, description, **options)
+    return lambda function: as_tool(function, caller, name, description, **options)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
-
-
-def _explain(error: ValidationError) -> str:
-    problems = [f"{'.'.join(str(part) for part in e['loc']) or 'arguments'}: {e['msg']}" for e in error.errors()]
-    return "; ".join(problems)
+def as_tool(
+    function: AnyFunction,
+    caller_locals: Mapping[str, Any],
+    name: str | None = None,
+    description: str | None = None,
+    **options: Any,  # those of `tool`
+) -> Tool:
+    """What `tool` does, for a function whose hints may name things that are local to where it was defined."""
+    if not inspect.isroutine(function):
+        raise DefinitionError(f"a tool is made of a function, not of {function!r}")
+    code = getattr(function, "__code__", None)
+    where = f"tool {function.__name__!r}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
+    called = name or function.__name__
+    if not _NAME.fullmatch(called):
+        raise DefinitionError(f"{where}: a tool's name has 1 to 64 letters, digits, '-' and '_', not {called!r}")
+    timeout = options.get("timeout")
+    if timeout is not None and timeout <= 0:
+        raise DefinitionError(f"{where}: timeout must be positive, not {timeout}")
+    arguments = arguments_of(function, where, caller_locals)
+    summary = description or docstring_parser.parse(function.__doc__ or "").description or ""
+    return Tool(
+        name=called,
+        function=function,
+        spec=ToolSpec(name=called, description=summary.strip(), parameters=arguments.schema),
+        arguments=arguments,
+        is_async=inspect.iscoroutinefunction(function),
+        **options,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
 
@@ -12,6 +12,23 @@ class Wire(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True
     )
+
+
+def sayable(value: JsonValue) -> JsonValue:
+    """The value, with what UTF-8 cannot say (lone surrogates) replaced: models and tools do produce it."""
+    match value:
+        case str():
+            return sayable_text(value)
+        case list():
+            return [sayable(each) for each in value]
+        case dict():
+            return {sayable_text(key): sayable(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def sayable_text(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def now_ms() -> int:

@@ -52,9 +52,9 @@ async def read_file(
     """Read a text file, with line numbers."""
     text = _text(ctx, path)
     ctx.store.execute("UPDATE files SET was_read = 1 WHERE path = ?", (path,))
-    lines = text.splitlines()
-    if not lines:
+    if not text:
         return "(the file is empty)"
+    lines = text.removesuffix("\n").split("\n")
     if offset >= len(lines):
         raise ToolError(f"offset {offset} is past the end: {path} has {len(lines)} lines", kind="invalid_request")
     shown = lines[offset : offset + min(limit, READ_LINES)]

@@ -24,7 +24,7 @@ class Hitl(Middleware[HitlConfig]):
     config_model = HitlConfig
 
     async def before_model(self, ctx: HookContext[HitlConfig], plan: Plan) -> None:
-        unknown = [name for name in ctx.config.tools if name not in plan.tools]
+        unknown = [name for name in ctx.config.tools if name not in ctx.tools]
         if unknown:  # a misspelt name would leave a tool unguarded
             raise ValueError(f"config.hitl.tools names tools that the agent does not have: {unknown}")
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Value = str | int | float | bytes | None
 Row = tuple[Value, ...]
 Statement = tuple[str, Sequence[Value]]
+Mark = tuple[int, int, int, int]
 
 
 class Draft:
@@ -62,6 +63,20 @@ class Draft:
             self.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (owner, key))
         else:
             self.execute("REPLACE INTO kv VALUES (?, ?, ?)", (owner, key, json.dumps(value)))
+
+    def mark(self) -> Mark:
+        """Remember what is staged now, for `undo`."""
+        return len(self.statements), len(self.messages), len(self.posted), len(self.events)
+
+    def undo(self, mark: Mark) -> None:
+        """Drop what was staged since."""
+        statements, messages, posted, events = mark
+        del self.statements[statements:], self.messages[messages:], self.posted[posted:], self.events[events:]
+
+    def try_out(self, mark: Mark) -> None:
+        """Raise what the database would raise, if anything has been written since the mark."""
+        if len(self.statements) > mark[0]:
+            self.query("SELECT 1")
 
     def __bool__(self) -> bool:
         return bool(self.statements or self.messages or self.posted or self.events)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from agency.blueprint import Blueprint
 from agency.errors import DefinitionError, ModelError
@@ -17,6 +18,7 @@ from agency.system import AgentSystem
 from agency.tools import Tool
 from agency.turn.batch import distinct
 from agency.turn.effects import CallModel, ModelCall, ModelReply, SurfaceRef
+from agency.wire import sayable, sayable_text
 
 
 class Asker:
@@ -68,7 +70,11 @@ class Asker:
             raise ModelError(str(error), model_code="ERR_CONFIG") from error
         except Exception as error:
             raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
-        return distinct(reply)
+        return distinct(_sayable(reply))
+
+    def offered(self) -> Collection[str]:
+        """The names of the tools that the latest call offered."""
+        return self._surface[1].tool_names if self._surface is not None else ()
 
     def _request(self, call: CallModel, run: int) -> tuple[Model, ModelRequest]:
         wanted = call.request
@@ -93,6 +99,14 @@ class Asker:
         if self._has_transient:
             return [m for i, m in enumerate(shown) if not m.transient or i >= wanted.since]
         return shown
+
+
+def _sayable(reply: ModelReply) -> ModelReply:
+    calls = tuple(
+        call.model_copy(update={"name": sayable_text(call.name), "args": sayable(call.args)})
+        for call in reply.tool_calls
+    )
+    return replace(reply, text=sayable_text(reply.text), tool_calls=calls)
 
 
 def _ref(surface: Surface, digest: str) -> SurfaceRef:

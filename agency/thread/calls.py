@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from agency.thread.workers import in_worker_thread
 from agency.tools import Tool
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
+from agency.wire import sayable_text
 
 RESULT_CHARS = 100_000
 """A longer result is cut: the model's window is finite."""
@@ -78,12 +79,19 @@ class CallRunner:
         thread: ThreadMetadata,
         blueprint: Blueprint,
         agents: Mapping[str, Blueprint],
+        offered: Callable[[], Collection[str]],
     ) -> None:
         self._store = store
         self._pipeline = pipeline
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
+        self._offered = offered
+
+    def tools(self) -> dict[str, Tool]:
+        """The tools that the model may call now: those it was offered."""
+        offered = self._offered()
+        return {name: tool for name, tool in self._pipeline.tools.items() if name in offered}
 
     async def run(
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None
@@ -97,19 +105,21 @@ class CallRunner:
         outcome = await self._outcome(pending, draft, run, effect, limit_s)
         if outcome.status in ("failure", "cancelled"):
             draft = self._store.draft(run)
+        mark = draft.mark()
         try:
             await self._after(draft, pending, outcome)
         except HookFailed as error:
+            draft.undo(mark)
             return outcome, draft, error
         return outcome, draft, None
 
     async def _outcome(
         self, pending: PendingCall, draft: Draft, run: int, effect: int, limit_s: float | None
     ) -> CallOutcome:
-        name = pending.call.name
-        tool = self._pipeline.tools.get(name)
+        name, tools = pending.call.name, self.tools()
+        tool = tools.get(name)
         if tool is None:
-            known = ", ".join(self._pipeline.tools) or "none"
+            known = ", ".join(tools) or "none"
             return Failure(
                 kind="invalid_request", source="runtime", message=f"no tool is named {name!r}; there are: {known}"
             )
@@ -121,9 +131,9 @@ class CallRunner:
         except HookFailed as error:
             return Failure(kind="internal", source="middleware", message=str(error))
         context = self._context(pending, draft, run, effect)
-        if tool.context_parameter:
-            arguments[tool.context_parameter] = context
-        outcome = await self._invoke(tool, arguments, pending.attempt, _least(tool.timeout, limit_s))
+        if (takes_context := tool.arguments.context_parameter) is not None:
+            arguments[takes_context] = context
+        outcome = await self._invoke(tool, arguments, context, _least(tool.timeout, limit_s))
         if outcome.status == "deferred" and not context.spawned:
             return Failure(kind="execution", message=f"{name} returned a Deferred that is not from ctx.spawn")
         return outcome
@@ -142,17 +152,22 @@ class CallRunner:
             token=pending.key,
         )
 
-    async def _invoke(self, tool: Tool, arguments: dict[str, Any], attempt: int, timeout: float | None) -> CallOutcome:
+    async def _invoke(
+        self, tool: Tool, arguments: dict[str, Any], context: ToolContext, timeout: float | None
+    ) -> CallOutcome:
+        mark = context.store.mark()
         try:
             if tool.is_async:
                 work = tool.function(**arguments)
             else:
                 work = in_worker_thread(functools.partial(tool.function, **arguments))
-            return _as_outcome(await (work if timeout is None else _within(timeout, work)))
+            outcome = _as_outcome(await (work if timeout is None else _within(timeout, work)))
+            context.store.try_out(mark)
+            return outcome
         except _TimedOut:
             return Failure(kind="timeout", source="runtime", message=f"{tool.name} did not end within {timeout:g} s")
         except ToolError as error:
-            return _tool_failure(tool, attempt, error)
+            return _tool_failure(tool, context.attempt, error)
         except PydanticSerializationError as error:
             return Failure(kind="execution", message=f"{tool.name} returned what JSON cannot say: {error}")
         except asyncio.CancelledError:
@@ -160,7 +175,7 @@ class CallRunner:
                 raise
             return Failure(kind="execution", message=f"{tool.name} canceled itself")
         except Exception as error:
-            return Failure(kind="execution", message=f"{type(error).__name__}: {error}")
+            return Failure(kind="execution", message=sayable_text(f"{type(error).__name__}: {error}"))
 
     async def _after(self, draft: Draft, pending: PendingCall, outcome: CallOutcome) -> None:
         run = run_id(self._thread.id, draft.run)
@@ -190,13 +205,13 @@ def _as_outcome(result: object) -> CallOutcome:
 
 
 def _text(value: object) -> str:
-    text = value if isinstance(value, str) else to_json(value).decode()
+    text = sayable_text(value) if isinstance(value, str) else to_json(value).decode()
     left_out = len(text) - RESULT_CHARS
     return text if left_out <= 0 else f"{text[:RESULT_CHARS]}\n… ({left_out} more characters were cut)"
 
 
 def _tool_failure(tool: Tool, attempt: int, error: ToolError) -> Failure:
-    failure = Failure(kind=error.kind, message=str(error))
+    failure = Failure(kind=error.kind, message=sayable_text(str(error)))
     if not error.retry or tool.retry is None:
         return failure
     if attempt >= tool.retry.attempts:

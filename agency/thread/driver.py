@@ -20,6 +20,7 @@ from pydantic_core import to_json
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
+from agency.code import CodeRunner
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError
 from agency.hooks import Plan
 from agency.messages import Message
@@ -27,7 +28,6 @@ from agency.parcels import Cancel, ChildStatus, Report
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
-from agency.system import AgentSystem
 from agency.thread.asking import Asker
 from agency.thread.calls import IN_DOUBT, STOP_GRACE, Batch, CallRunner, grouped
 from agency.thread.execution import Execution
@@ -41,28 +41,31 @@ from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Sett
 from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
 from agency.wire import now_ms
 
+NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
+
 
 class Driver:
     def __init__(
         self,
         store: ThreadStore,
-        system: AgentSystem,
         pipeline: Pipeline,
+        asker: Asker,
         runner: CallRunner,
         feed: Feed,
         thread: ThreadMetadata,
         blueprint: Blueprint,
+        code_runner: CodeRunner | None,
         on_commit: Callable[[Draft], None],
     ) -> None:
         self._store = store
-        self._system = system
+        self._code_runner = code_runner
         self._pipeline = pipeline
         self._runner = runner
         self._feed = feed
         self._thread = thread
         self._blueprint = blueprint
         self._on_commit = on_commit
-        self._asker = Asker(store, system, blueprint)
+        self._asker = asker
         self._batch: Batch | None = None
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
@@ -324,10 +327,11 @@ class Driver:
 
     async def _review(self, draft: Draft, effect: int, reply: fx.ModelReply) -> list[fx.Input]:
         """Show a reply to the middleware. It is kept even if one of them fails on it."""
-        review, failed = Review(), None
+        review, failed, mark = Review(), None, draft.mark()
         try:
             await self._pipeline.on_model_result(draft, self.run_id, reply, review)
         except HookFailed as error:
+            draft.undo(mark)
             failed = _aborted(error)
         replied = fx.ModelReplied(
             id=effect, at=now_ms(), reply=reply, ask=tuple(review.ask), seen_by=tuple(review.seen_by)
@@ -469,7 +473,7 @@ class Driver:
     # Code.
 
     async def _exec_code(self, request: fx.ExecCode) -> None:
-        run, runner = self.n, self._system.code_runner
+        run, runner = self.n, self._code_runner
         if runner is None:
             error = DefinitionError("this agent works in code mode and the system has no code_runner")
             self.advance(self._store.draft(run), _aborted(error))
@@ -482,15 +486,19 @@ class Driver:
 
     async def _run_code_call(self, effect: int, call: PendingCall, had_begun: bool) -> Settled:
         """Run a call that executed code makes."""
-        draft = self._store.draft(self.n)
+        draft, review = self._store.draft(self.n), Review()
         tool = self._pipeline.tools.get(call.call.name)
         failed_hook: HookFailed | None = None
-        if had_begun and tool is not None and not tool.idempotent and tool.in_doubt != "rerun":
-            outcome: CallOutcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
+        await self._pipeline.on_model_result(draft, self.run_id, fx.ModelReply(tool_calls=(call.call,)), review)
+        if not had_begun:
+            self._begin(draft, effect, [call])
+            self.commit(draft)
+            draft = self._store.draft(self.n)
+        if review.ask:
+            outcome: CallOutcome = Failure(kind="permission_denied", source="policy", message=NOT_FROM_CODE)
+        elif had_begun and tool is not None and not tool.idempotent and tool.in_doubt != "rerun":
+            outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
         else:
-            if not had_begun:
-                self._begin(draft, effect, [call])
-                self.commit(draft)
             outcome, draft, failed_hook = await self._runner.run(call, self.n, effect, self._seconds_left())
         if outcome.status == "deferred":
             draft = self._store.draft(self.n)

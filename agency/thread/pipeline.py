@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -61,7 +62,12 @@ class Pipeline:
 
     async def on_init(self, draft: Draft) -> None:
         for mw in self._by_hook["on_init"]:
-            await self._call(mw, "on_init", self._context(mw, draft, None))
+            try:
+                await self._call(mw, "on_init", self._context(mw, draft, None))
+            except HookFailed as error:
+                if isinstance(error.__cause__, DefinitionError):
+                    raise error.__cause__ from None
+                raise
 
     async def plan(self, draft: Draft, run_id: str, plan: Plan) -> None:
         """Let the middleware begin the turn and shape the model call."""
@@ -74,7 +80,7 @@ class Pipeline:
     async def on_model_result(self, draft: Draft, run_id: str, reply: ModelReply, review: Review) -> None:
         for mw in self._by_hook["on_model_result"]:
             context = self._context(mw, draft, run_id)
-            context.ask = lambda call_id: review.ask.setdefault(call_id)
+            context.ask = functools.partial(_ask, review, reply)
             await self._call(mw, "on_model_result", context, reply)
             review.seen_by.append(mw.name)
 
@@ -112,6 +118,7 @@ class Pipeline:
             agents=self._agents,
             config=self._configs[mw.name],
             store=draft,
+            tools=self.tools,
             register_tool=self._register,
             ask=_cannot_ask,
             owner=mw.name,
@@ -122,17 +129,25 @@ class Pipeline:
             raise DefinitionError(f"agent {self._blueprint.name!r} would get two tools named {tool.name!r}")
         self.tools[tool.name] = tool
 
-    async def _call(self, mw: AnyMiddleware, hook: Hook, *args: object) -> Any:  # what the hook returns
+    async def _call(self, mw: AnyMiddleware, hook: Hook, ctx: HookContext[Any], *args: object) -> Any:
+        """What the hook returns. If it fails, or writes what the database refuses, it is named."""
+        mark = ctx.store.mark()
         try:
-            return await getattr(mw, hook)(*args)
-        except DefinitionError:
-            raise
+            result = await getattr(mw, hook)(ctx, *args)
+            ctx.store.try_out(mark)
         except Exception as error:
             raise HookFailed(mw.name, hook, error) from error
+        return result
 
 
 def _defines(mw: AnyMiddleware, hook: str) -> bool:
     return getattr(type(mw), hook) is not getattr(Middleware, hook)
+
+
+def _ask(review: Review, reply: ModelReply, call_id: str) -> None:
+    if call_id not in {call.id for call in reply.tool_calls}:
+        raise AgencyError(f"ctx.ask: the reply has no call {call_id!r}")
+    review.ask[call_id] = None
 
 
 def _cannot_ask(call_id: str) -> None:

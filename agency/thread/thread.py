@@ -18,8 +18,9 @@ from agency.parcels import Cancel, Report
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
-from agency.store.store import ThreadStore, run_id
+from agency.store.store import ThreadStore, holds_thread, run_id
 from agency.system import AgentSystem
+from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
 from agency.thread.driver import Driver
 from agency.thread.feed import Feed
@@ -38,7 +39,7 @@ from agency.thread.views import (
 from agency.turn import effects as fx
 from agency.turn.outcomes import Approve, Decision, Deny, Edit
 from agency.turn.state import Limits
-from agency.wire import now_ms
+from agency.wire import now_ms, sayable_text
 
 MESSAGE_CHARS = 1_000_000
 """The longest message that is accepted."""
@@ -59,9 +60,10 @@ class Thread:
             system.middleware_for(blueprint), system.tools_for(blueprint), metadata, blueprint, agents
         )
         self._feed = Feed(store)
-        runner = CallRunner(store, self._pipeline, metadata, blueprint, agents)
+        asker = Asker(store, system, blueprint)
+        runner = CallRunner(store, self._pipeline, metadata, blueprint, agents, asker.offered)
         self._driver = Driver(
-            store, system, self._pipeline, runner, self._feed, metadata, blueprint, on_commit=self._committed
+            store, self._pipeline, asker, runner, self._feed, metadata, blueprint, system.code_runner, self._committed
         )
         self._postman = Postman(store, runtime, self._driver.commit)
         self._clock = Clock(store, self._driver.timer_due)
@@ -85,6 +87,7 @@ class Thread:
                 "metadata": create[0].model_dump_json(),
                 "blueprint": create[1].model_dump_json(),
             }
+        new = create is not None and not holds_thread(path)
         store = ThreadStore.open(path, create=rows, synchronous=synchronous)
         try:
             metadata = ThreadMetadata.model_validate_json(str(store.meta("metadata")))
@@ -95,6 +98,8 @@ class Thread:
             await thread._wake()
         except BaseException:
             store.close()
+            if new:
+                path.unlink()
             raise
         return thread
 
@@ -152,10 +157,12 @@ class Thread:
 
     async def decide(self, decisions: Mapping[str, Decision]) -> None:
         """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
-        self._check_decisions(decisions)
+        asked = self._check_decisions(decisions)
         draft = self._store.draft(self._driver.n)
         await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decisions))
-        effect = self._check_decisions(decisions)  # again: somebody may have answered while the hooks ran
+        if self._check_decisions(decisions) != asked:  # while the hooks ran, that run ended and another one asks
+            raise WrongState(f"the calls that were to be decided on no longer wait in thread {self.id}")
+        _, effect = asked
         self._driver.advance(draft, fx.CallsDecided(id=effect, at=now_ms(), decisions=dict(decisions)))
 
     async def approve(self) -> None:
@@ -178,10 +185,12 @@ class Thread:
         self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
     ) -> None:
         """Let a run that has used up a limit go on, under these new ones."""
-        self._check_exhausted()
+        if any(value is not None and value < 1 for value in (turns, time_ms, tokens)):
+            raise InvalidInput("limits are positive numbers")
+        self._check_exhausted(self._driver.n)
         draft = self._store.draft(self._driver.n)
         await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "exhausted", {}))
-        self._check_exhausted()
+        self._check_exhausted(draft.run)
         self._driver.advance(draft, fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens))
 
     async def receive(self, parcel: Report | Cancel) -> None:
@@ -197,10 +206,16 @@ class Thread:
     async def _child_reported(self, report: Report) -> None:
         draft = self._store.draft(self._driver.n)
         told = ChildReport(thread_id=report.thread_id, token=report.token, status=report.status, report=report.report)
+        failed: HookFailed | None = None
         if records.children(self._store, token=report.token, status="waiting"):
-            await self._run_hooks(self._pipeline.on_child_report(draft, self._driver.run_id, told))
+            try:
+                await self._pipeline.on_child_report(draft, self._driver.run_id, told)
+            except HookFailed as error:  # the report stands all the same
+                draft, failed = self._store.draft(self._driver.n), error
         if waiting := records.children(self._store, token=report.token, status="waiting"):
             self._driver.child_ended(draft, waiting[0], report.status, report.report)
+            if failed is not None and self._driver.active and self._driver.n == waiting[0].run:
+                await self._driver.abort(failed)
 
     # Looking at it.
 
@@ -284,8 +299,8 @@ class Thread:
         machine = self._driver.machine
         return () if machine is None else pending_approvals(machine)
 
-    def _check_decisions(self, decisions: Mapping[str, Decision]) -> int:
-        """Refuse decisions that do not fit what waits; the effect that they answer."""
+    def _check_decisions(self, decisions: Mapping[str, Decision]) -> tuple[int, int]:
+        """Refuse decisions that do not fit what waits; the run and the effect that they answer."""
         self._check_alive()
         waiting = {call.id: call for call in self._waiting()}
         if not waiting:
@@ -299,11 +314,12 @@ class Thread:
                 tool.bind(decision.args)
         machine = self._driver.machine
         assert machine is not None and machine.outstanding is not None
-        return machine.outstanding
+        return self._driver.n, machine.outstanding
 
-    def _check_exhausted(self) -> None:
+    def _check_exhausted(self, run: int) -> None:
         self._check_alive()
-        if self._driver.machine is None or self._driver.machine.exhausted_by is None:
+        machine = self._driver.machine
+        if machine is None or machine.exhausted_by is None or run != self._driver.n:
             raise WrongState(f"no limit of thread {self.id} is used up")
 
     async def _run_hooks(self, hooks: Awaitable[None]) -> None:
@@ -331,4 +347,4 @@ def _acceptable(message: str | Message | Sequence[Message]) -> tuple[Message, ..
         if len(one.content) > MESSAGE_CHARS:
             raise InvalidInput(f"the message has {len(one.content)} characters; {MESSAGE_CHARS} are accepted")
     # Ids, origin and the like are ours to give.
-    return tuple(Message(role=one.role, content=one.content) for one in messages)
+    return tuple(Message(role=one.role, content=sayable_text(one.content)) for one in messages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from agency.messages import ToolCall
@@ -15,12 +16,15 @@ def distinct(reply: ModelReply) -> ModelReply:
     ids = [call.id for call in reply.tool_calls]
     if all(ids) and len(set(ids)) == len(ids):
         return reply
-    seen: set[str] = set()
+    taken, used = set(ids), set[str]()
     calls: list[ToolCall] = []
-    for index, call in enumerate(reply.tool_calls):
-        if not call.id or call.id in seen:
-            call = call.model_copy(update={"id": f"{call.id or 'call'}#{index}"})
-        seen.add(call.id)
+    for call in reply.tool_calls:
+        if not call.id or call.id in used:
+            named = (f"{call.id or 'call'}#{number}" for number in itertools.count(1))
+            free = next(name for name in named if name not in taken)
+            call = call.model_copy(update={"id": free})
+            taken.add(free)
+        used.add(call.id)
         calls.append(call)
     return replace(reply, tool_calls=tuple(calls))
 

@@ -314,14 +314,12 @@ class TurnMachine:
         return None
 
     def _call_model(self, request: fx.ModelCall) -> None:
-        self._m.shown = request.upto
         self._emit(events.model_started(request.surface.model, request.upto))
         self._wait(st.WaitingModel(effect=self._new_effect(), request=request))
 
     def _next_turn(self) -> None:
         self._m.turn += 1
-        limit = self._m.limits.turns
-        if limit is None or self._m.turn <= limit:
+        if not self._out_of_reach(self._m.turn):
             self._m.state = st.PrepareTurn()
         elif self._m.grace:
             self._end(self._out_of_turns())
@@ -329,6 +327,10 @@ class TurnMachine:
             self._m.grace = True
             self._say([Message(role="system", content=LAST_TURN, origin="limits")])
             self._m.state = st.PrepareTurn()
+
+    def _out_of_reach(self, turn: int) -> bool:
+        limit = self._m.limits.turns
+        return limit is not None and turn > limit
 
     def _out_of_turns(self) -> out.Stopped:
         message = f"the run used its {self._m.limits.turns} turns and gave no answer in the one after"
@@ -343,13 +345,14 @@ class TurnMachine:
         self._call_model(fx.ModelCall(surface=given.surface, upto=upto, since=since, final=self._m.grace))
 
     def _model_replied(self, given: fx.ModelReplied) -> None:
-        self._expect(st.WaitingModel, given)
+        state = self._expect(st.WaitingModel, given)
         reply = distinct(given.reply)
         unknown = set(given.ask) - {call.id for call in reply.tool_calls}
         if unknown:
             raise ResultMismatch(f"approval asked for calls that the reply does not have: {sorted(unknown)}")
         self._at(given.at)
         self._m.attempts = 0
+        self._m.shown = state.request.upto
         self._m.usage += reply.usage
         self._emit(events.model_completed(reply.usage, self._m.usage))
         for middleware in given.seen_by:
@@ -492,6 +495,7 @@ class TurnMachine:
             released = {call.id for call in state.deferred("batch")}
             waits_for.discard("batch")
             state = replace(state, outcomes={i: o for i, o in state.outcomes.items() if i not in released})
+            self._due = True
         runnable = {call.id for call in state.runnable()}
         if runnable or waits_for:
             self._due = self._due or not runnable <= self._handed_out(state.effect)
@@ -536,9 +540,13 @@ class TurnMachine:
     def _limits_lifted(self, given: fx.LimitsLifted) -> None:
         if not isinstance(self._m.state, st.Exhausted):
             raise ResultMismatch(f"no limit to lift in {self._m.state!r}")
-        self._at(given.at)
         changes = {"turns": given.turns, "time_ms": given.time_ms, "tokens": given.tokens}
-        self._m.limits = self._m.limits.model_copy(update={k: v for k, v in changes.items() if v is not None})
+        changed = {name: value for name, value in changes.items() if value is not None}
+        if any(value < 1 for value in changed.values()):
+            raise ResultMismatch(f"limits are positive numbers, not {changed}")
+        self._at(given.at)
+        self._m.limits = self._m.limits.model_copy(update=changed)
+        self._m.grace = self._m.grace and self._out_of_reach(self._m.turn)
         self._set_paused(None)
         self._m.state = st.PrepareTurn()
 

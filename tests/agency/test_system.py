@@ -224,7 +224,9 @@ def test_a_subagent_may_be_defined_after_the_agent_that_names_it() -> None:
 
 def test_configuration_for_a_middleware_that_the_agent_does_not_get_is_refused() -> None:
     made = add_agent(system().use(Greeting()), config={"greeting": {"words": 2}})
-    with pytest.raises(DefinitionError, match="agent 'support' configures 'greeting' but has none of its tags"):
+    with pytest.raises(
+        DefinitionError, match="agent 'support' configures 'greeting', but gets no middleware of that name"
+    ):
         _ = made.agents
 
 

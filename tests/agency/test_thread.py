@@ -547,14 +547,25 @@ async def test_a_model_that_fails_for_good_ends_the_run_with_its_code(
         assert (await kinds(thread))[-1] == "agent.error"
 
 
-async def test_a_model_without_a_provider_ends_the_run_and_says_which_there_are(build: Build) -> None:
-    runtime, _ = build(["never"], model="nobody:x")
+async def test_a_provider_that_is_gone_when_the_file_is_opened_again_ends_the_run_and_says_which_there_are(
+    build: Build, tmp_path: Path
+) -> None:
+    asked = asyncio.Event()
+
+    async def script(request: ModelRequest) -> Line:
+        asked.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    runtime, _ = build(script)
     async with runtime:
         thread = await runtime.create("clerk")
         await thread.send("go")
-        result = await thread.wait(PATIENCE)
+        await asked.wait()
+    async with LocalRuntime(AgentSystem("demo:instant"), tmp_path / "threads") as other:
+        result = await (await other.thread(thread.id)).wait(PATIENCE)
         assert result.errors[0].code == "ERR_CONFIG"
-        assert "demo, scripted" in result.errors[0].message
+        assert "no provider named 'scripted'" in result.errors[0].message
 
 
 async def test_closing_in_the_middle_and_opening_the_file_again_goes_on(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue
 
 from agency import DefinitionError, InvalidInput, RetryPolicy, Tool, ToolContext, tool
-from agency.tools import ToolFunction
+from agency.arguments import AnyFunction
 
 
 class Colour(Enum):
@@ -50,7 +50,7 @@ def property_of(made: Tool, name: str) -> dict[str, Any]:
     return properties[name]
 
 
-def place(function: ToolFunction) -> str:
+def place(function: AnyFunction) -> str:
     return f"{__file__}:{function.__code__.co_firstlineno}"
 
 
@@ -280,7 +280,12 @@ def test_the_context_is_left_out_of_the_schema_wherever_it_stands() -> None:
     def alone(call: ToolContext) -> str:
         return ""
 
-    assert [made.context_parameter for made in (first, middle, last, alone)] == ["ctx", "ctx", "context", "call"]
+    assert [made.arguments.context_parameter for made in (first, middle, last, alone)] == [
+        "ctx",
+        "ctx",
+        "context",
+        "call",
+    ]
     assert [list(schema_of(made)["properties"]) for made in (first, middle, last, alone)] == [
         ["order"],
         ["order", "cents"],
@@ -296,7 +301,7 @@ def test_a_tool_without_context_has_no_context_parameter() -> None:
     def ping(ctx: str) -> str:
         return ctx
 
-    assert ping.context_parameter is None
+    assert ping.arguments.context_parameter is None
     assert ping.bind({"ctx": "an ordinary word"}) == {"ctx": "an ordinary word"}
 
 
@@ -413,10 +418,6 @@ def calls_back(then: Callable[[int], int]) -> str:
     return ""
 
 
-def private(_order: str) -> str:
-    return ""
-
-
 def two_contexts(one: ToolContext, order: str, other: ToolContext) -> str:
     return ""
 
@@ -430,12 +431,11 @@ def two_contexts(one: ToolContext, order: str, other: ToolContext) -> str:
         (by_place, "order.*ordinary named"),
         (without_schema, "no schema.*NoSchema"),
         (calls_back, "no schema"),
-        (private, "leading underscores"),
         (two_contexts, "context"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_what_cannot_be_a_tool_is_refused_with_its_name_and_place(function: ToolFunction, complaint: str) -> None:
+def test_what_cannot_be_a_tool_is_refused_with_its_name_and_place(function: AnyFunction, complaint: str) -> None:
     with pytest.raises(DefinitionError, match=complaint) as refused:
         tool(function)
     assert repr(function.__name__) in str(refused.value)

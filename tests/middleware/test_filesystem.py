@@ -1,0 +1,337 @@
+"""Files in the thread's own store: what can be done with them, and each way in which it is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agency import ToolCall
+from agency.testing import call
+from middleware import filesystem
+
+if TYPE_CHECKING:
+    from tests.middleware.conftest import Desk, MakeDesk, OpenDesk
+
+
+@pytest.fixture
+def desk(make_desk: MakeDesk) -> OpenDesk:
+    return make_desk(filesystem)
+
+
+def ls() -> ToolCall:
+    return call("ls")
+
+
+def read(path: str, **lines: int) -> ToolCall:
+    return call("read_file").model_copy(update={"args": {"path": path, **lines}})
+
+
+def write(path: str, content: str) -> ToolCall:
+    return call("write_file", path=path, content=content)
+
+
+def edit(path: str, old: str, new: str, *, everywhere: bool = False) -> ToolCall:
+    return call("edit_file", path=path, oldString=old, newString=new, replaceAll=everywhere)
+
+
+def numbered(*lines: str, start: int = 1) -> str:
+    return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, start))
+
+
+def put_bytes(desk: Desk, path: str, content: bytes) -> None:
+    """Put a file into the thread's store as no tool would."""
+    draft = desk.thread._store.draft()
+    draft.execute("INSERT INTO files (path, content) VALUES (?, ?)", (path, content))
+    desk.thread._store.commit(draft)
+
+
+# Writing and listing.
+
+
+async def test_a_thread_begins_without_files(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        assert await clerk.do(ls()) == ["[]"]
+        assert await clerk.more() == {"files": {}}
+
+
+async def test_what_is_written_is_listed_in_order_and_shown_in_the_state(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do([write("/b.txt", "two\n"), write("/a/x.txt", "ünï")], ls())
+        assert results == ["Wrote /b.txt (4 characters).", "Wrote /a/x.txt (3 characters).", '["/a/x.txt","/b.txt"]']
+        assert await clerk.more() == {"files": {"/a/x.txt": "ünï", "/b.txt": "two\n"}}
+
+
+async def test_writing_again_replaces_the_file(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do(write("/a", "long and old"), write("/a", "new"))
+        assert await clerk.more() == {"files": {"/a": "new"}}
+
+
+async def test_files_outlive_the_process(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do(write("/a", "kept"))
+    async with desk() as clerk:
+        assert await clerk.do(read("/a")) == [numbered("kept")]
+
+
+async def test_a_later_call_of_the_same_batch_sees_what_an_earlier_one_wrote(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        batch = [write("/a", "one"), read("/a"), edit("/a", "one", "two"), read("/a"), ls()]
+        assert await clerk.do(batch) == [
+            "Wrote /a (3 characters).",
+            numbered("one"),
+            "Replaced 1 occurrence in /a.",
+            numbered("two"),
+            '["/a"]',
+        ]
+
+
+async def test_content_with_nul_characters_is_refused_and_nothing_is_written(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        (refusal,) = await clerk.do(write("/a", "a\0b"))
+        assert refusal.startswith("Error (invalid_request): the content is binary")
+        assert await clerk.more() == {"files": {}}
+
+
+async def test_content_that_is_too_long_is_refused_and_nothing_is_written(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(write("/a", "x" * 2_000_001), write("/b", "x" * 2_000_000))
+        assert results[0] == "Error (resource_limit): the content has 2000001 characters; a file has at most 2000000"
+        assert list((await clerk.more())["files"]) == ["/b"]
+
+
+async def test_content_that_utf8_cannot_say_does_not_stop_the_run(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        (result,) = await clerk.do(write("/a", "half a pair: \ud83d"))
+        assert result.startswith(("Error (invalid_request): the content is not valid text", "Wrote /a"))
+
+
+# Reading.
+
+
+async def test_lines_are_numbered_six_wide_with_a_tab(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        (_, text) = await clerk.do(write("/a", "first\n\n  third\n"), read("/a"))
+        assert text == "     1\tfirst\n     2\t\n     3\t  third"
+
+
+async def test_offset_skips_lines_and_limit_ends_the_reading(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do(write("/a", "\n".join("abcde")))
+        results = await clerk.do(
+            [read("/a", offset=2), read("/a", limit=2), read("/a", offset=1, limit=2), read("/a", offset=4, limit=9)]
+        )
+        assert results == [
+            numbered("c", "d", "e", start=3),
+            numbered("a", "b"),
+            numbered("b", "c", start=2),
+            numbered("e", start=5),
+        ]
+
+
+async def test_at_most_2000_lines_are_read_whatever_the_limit(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do(write("/a", "\n".join("x" * 2_001)))
+        results = await clerk.do([read("/a"), read("/a", limit=5_000), read("/a", offset=2_000)])
+        assert [len(text.splitlines()) for text in results] == [2_000, 2_000, 1]
+        assert results[2] == numbered("x", start=2_001)
+
+
+async def test_a_line_is_cut_at_2000_characters(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        (_, text) = await clerk.do(write("/a", "x" * 2_001 + "\n" + "y" * 2_000), read("/a"))
+        assert text == numbered("x" * 2_000, "y" * 2_000)
+
+
+async def test_only_a_newline_ends_a_line(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        (_, text) = await clerk.do(write("/a", "one\x0cstill one\u2028and still\ntwo"), read("/a"))
+        assert text == numbered("one\x0cstill one\u2028and still", "two")
+
+
+async def test_an_empty_file_says_so_and_counts_as_read(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(write("/a", ""), read("/a"), edit("/a", "x", "y"))
+        assert results[1:] == ["(the file is empty)", "Error (invalid_request): oldString was not found in /a"]
+
+
+async def test_a_missing_file_is_an_error_for_reading_and_editing(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(read("/nowhere"), edit("/nowhere", "a", "b"))
+        assert results == ["Error (invalid_request): there is no file /nowhere"] * 2
+
+
+async def test_an_offset_past_the_end_is_an_error_that_names_the_length(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        (_, refusal) = await clerk.do(write("/a", "one\ntwo"), read("/a", offset=2))
+        assert refusal == "Error (invalid_request): offset 2 is past the end: /a has 2 lines"
+
+
+@pytest.mark.parametrize(("argument", "value"), [("offset", -1), ("limit", 0), ("limit", -5)])
+async def test_offset_and_limit_out_of_range_are_refused(argument: str, value: int, desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        (_, refusal) = await clerk.do(write("/a", "one"), read("/a", **{argument: value}))
+        assert refusal.startswith(f"Error (invalid_request): wrong arguments for read_file: {argument}: ")
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\0\x01", b"\xff\xfe\x41"], ids=["nul", "not utf-8"])
+async def test_a_binary_file_is_neither_read_nor_edited_and_is_shown_by_its_size(
+    content: bytes, desk: OpenDesk
+) -> None:
+    async with desk() as clerk:
+        put_bytes(clerk, "/image", content)
+        refusal = f"Error (invalid_request): /image is binary ({len(content)} bytes), not text"
+        assert await clerk.do([read("/image"), edit("/image", "a", "b"), ls()]) == [refusal, refusal, '["/image"]']
+        assert await clerk.more() == {"files": {"/image": f"(binary, {len(content)} bytes)"}}
+        await clerk.do(write("/image", "text now"))
+        assert await clerk.do(read("/image")) == [numbered("text now")]
+
+
+# Editing.
+
+
+async def test_an_edit_replaces_the_one_occurrence(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(write("/a", "one two three"), read("/a"), edit("/a", "two", "2"))
+        assert results[2] == "Replaced 1 occurrence in /a."
+        assert await clerk.more() == {"files": {"/a": "one 2 three"}}
+
+
+async def test_an_edit_may_delete(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do(write("/a", "one two"), read("/a"), edit("/a", " two", ""))
+        assert await clerk.more() == {"files": {"/a": "one"}}
+
+
+async def test_a_string_that_is_not_there_is_an_error_and_the_file_stays(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(write("/a", "one"), read("/a"), edit("/a", "ONE", "two"))
+        assert results[2] == "Error (invalid_request): oldString was not found in /a"
+        assert await clerk.more() == {"files": {"/a": "one"}}
+
+
+async def test_an_ambiguous_string_is_an_error_unless_all_are_to_be_replaced(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(
+            write("/a", "x x x"), read("/a"), edit("/a", "x", "y"), edit("/a", "x", "y", everywhere=True)
+        )
+        assert results[2].startswith("Error (invalid_request): oldString occurs 3 times in /a")
+        assert results[3] == "Replaced 3 occurrences in /a."
+        assert await clerk.more() == {"files": {"/a": "y y y"}}
+
+
+async def test_an_empty_old_string_is_refused(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(write("/a", "one"), read("/a"), edit("/a", "", "two"))
+        assert results[2].startswith("Error (invalid_request): wrong arguments for edit_file: oldString: ")
+
+
+# Read before edit.
+
+UNREAD = "Error (invalid_request): read /a with read_file before you edit it"
+
+
+async def test_a_file_that_was_not_read_cannot_be_edited(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        assert await clerk.do(write("/a", "one"), edit("/a", "one", "two")) == ["Wrote /a (3 characters).", UNREAD]
+        assert await clerk.more() == {"files": {"/a": "one"}}
+
+
+async def test_reading_one_file_does_not_allow_editing_another(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do([write("/a", "one"), write("/b", "one")], read("/b"), edit("/a", "one", "two"))
+        assert results[3] == UNREAD
+
+
+async def test_a_reading_that_failed_does_not_count(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(write("/a", "one"), read("/a", offset=7), edit("/a", "one", "two"))
+        assert results[2] == UNREAD
+
+
+async def test_a_file_is_read_under_every_spelling_of_its_path(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do(write("/a", "one"), read("//b/../a"), edit("/./a", "one", "two"))
+        assert results[2] == "Replaced 1 occurrence in /a."
+
+
+async def test_a_file_that_was_read_can_be_edited_more_than_once_and_after_being_rewritten(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do(write("/a", "one"), read("/a"), edit("/a", "one", "two"), edit("/a", "two", "three"))
+        await clerk.do(write("/a", "four"), edit("/a", "four", "five"))
+        assert await clerk.more() == {"files": {"/a": "five"}}
+
+
+async def test_that_a_file_was_read_is_known_in_later_runs(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do(write("/a", "one"))
+        assert await clerk.do(edit("/a", "one", "two")) == [UNREAD]
+        await clerk.do(read("/a"))
+        assert await clerk.do(edit("/a", "one", "two")) == ["Replaced 1 occurrence in /a."]
+
+
+async def test_that_a_file_was_read_is_known_after_reopening(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do([write("/a", "one"), write("/b", "one")], read("/b"))
+    async with desk() as clerk:
+        results = await clerk.do([edit("/b", "one", "two"), edit("/a", "one", "two")])
+        assert results == ["Replaced 1 occurrence in /b.", UNREAD]
+
+
+# Paths.
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("notes.txt", 'a path begins with "/"'),
+        ("./notes.txt", 'a path begins with "/"'),
+        ("../etc/passwd", 'a path begins with "/"'),
+        ("", 'a path begins with "/"'),
+        ("/a\0b", "no NUL"),
+        ("/" + "x" * 1_024, "at most 1024 characters"),
+        ("/", "that is a folder"),
+        ("/notes/", "that is a folder"),
+        ("/notes/..", "that is a folder"),
+    ],
+)
+async def test_a_path_that_names_no_file_is_refused_by_every_tool(path: str, complaint: str, desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        results = await clerk.do([read(path), write(path, "x"), edit(path, "x", "y")])
+        for name, refusal in zip(("read_file", "write_file", "edit_file"), results, strict=True):
+            assert refusal.startswith(f"Error (invalid_request): wrong arguments for {name}: path: ")
+            assert complaint in refusal
+        assert await clerk.more() == {"files": {}}
+
+
+@pytest.mark.parametrize(
+    ("path", "tidy"),
+    [
+        ("/a/../b", "/b"),
+        ("/../../etc/passwd", "/etc/passwd"),
+        ("//a///b", "/a/b"),
+        ("/a/./b", "/a/b"),
+        ("/with space/ü", "/with space/ü"),
+    ],
+)
+async def test_a_path_is_tidied_and_never_leaves_the_root(path: str, tidy: str, desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        assert await clerk.do(write(path, "x"), read(tidy)) == [f"Wrote {tidy} (1 characters).", numbered("x")]
+        assert await clerk.more() == {"files": {tidy: "x"}}
+
+
+# What the model sees.
+
+
+async def test_the_model_is_told_of_the_four_tools_and_their_arguments(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.do()
+        request = clerk.last_request
+    assert "Read a file before you edit it" in request.system
+    assert {spec.name: list(spec.parameters["properties"]) for spec in request.tools} == {  # type: ignore[arg-type]  # JSON
+        "ls": [],
+        "read_file": ["path", "offset", "limit"],
+        "write_file": ["path", "content"],
+        "edit_file": ["path", "oldString", "newString", "replaceAll"],
+    }
