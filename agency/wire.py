@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -15,12 +16,14 @@ class Wire(BaseModel):
 
 
 def sayable(value: JsonValue) -> JsonValue:
-    """The value, with what UTF-8 cannot say (lone surrogates) replaced: models and tools do produce it."""
+    """The value as JSON and UTF-8 can say it: models do produce lone surrogates and infinities."""
     match value:
         case str():
             return sayable_text(value)
         case list():
             return [sayable(each) for each in value]
+        case float():
+            return value if math.isfinite(value) else None  # as JSON has it
         case dict():
             return {sayable_text(key): sayable(each) for key, each in value.items()}
         case _:

@@ -81,7 +81,8 @@ def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | 
 
 def take_inbox(store: ThreadStore, draft: Draft) -> tuple[Message, ...]:
     """What waits in the inbox, and what the draft would put there; taking it out is staged."""
-    rows = [] if draft.takes_inbox else store.query("SELECT seq, body FROM inbox ORDER BY seq")
+    waiting = store.inbox_count and not draft.takes_inbox
+    rows = store.query("SELECT seq, body FROM inbox ORDER BY seq") if waiting else []
     if rows:
         draft.takes_inbox = True
         draft.execute("DELETE FROM inbox WHERE seq <= ?", (rows[-1][0],))

@@ -49,6 +49,8 @@ class ThreadStore:
         self.thread_id = str(self.meta("thread_id") or "")
         self.last_seq = self._max("events")
         self.message_count = self._max("messages")
+        self.inbox_count = self._max("inbox")
+        """Not zero when something may be waiting in the inbox."""
 
     @classmethod
     def open(
@@ -111,6 +113,7 @@ class ThreadStore:
         self._write(statements)
         self.message_count += len(draft.messages)
         self.last_seq += len(draft.events)
+        self.inbox_count = len(draft.posted) + (0 if draft.takes_inbox else self.inbox_count)
 
     def _write(self, statements: Sequence[Statement]) -> None:
         db = self._db
@@ -165,7 +168,7 @@ class ThreadStore:
         owner = {"runId": run_id(self.thread_id, run)} if run else {"threadId": self.thread_id}
         return Event(thread_id=self.thread_id, seq=seq, ts=timestamp(ts), type=event_type, data={**owner, **data})
 
-    def _max(self, table: Literal["events", "messages"]) -> int:
+    def _max(self, table: Literal["events", "messages", "inbox"]) -> int:
         return int(str(self.query(f"SELECT coalesce(max(seq), 0) FROM {table}")[0][0]))
 
 

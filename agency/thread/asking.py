@@ -29,6 +29,7 @@ class Asker:
         self._transcript: list[Message] | None = None  # read once, when a model is first called
         self._has_transient = False
         self._surface: tuple[SurfaceRef, Surface] | None = None
+        self._planned: object = None  # what the surface was made from: comparing that is cheaper than making it
 
     def load_surface(self) -> None:
         """Take up the surface of a call that was under way."""
@@ -49,19 +50,21 @@ class Asker:
 
     def fix_surface(self, draft: Draft, plan: Plan) -> SurfaceRef:
         """Settle what the model is asked with; it is stored when it differs from the last time."""
-        surface = plan.surface()
-        if self._surface is None or self._surface[1] != surface:
+        key = (plan.model, tuple(plan.system), tuple(plan.tools.values()), plan.params)
+        if self._surface is None or self._planned != key:
+            surface = plan.surface()
             stored, digest = surface.stored()
-            records.save_surface(draft, stored)
-            self._surface = (_ref(surface, digest), surface)
+            if self._surface is None or self._surface[0].digest != digest:
+                records.save_surface(draft, stored)
+            self._surface, self._planned = (_ref(surface, digest), surface), key
         return self._surface[0]
 
     async def reply(self, call: CallModel, run: int, seconds_left: float | None, on_delta: OnDelta) -> ModelReply:
         """Ask. Whatever goes wrong is a `ModelError`."""
         try:
             model, request = self._request(call, run)
-            async with asyncio.timeout(seconds_left):
-                reply = await model.respond(request, on_delta)
+            answer = model.respond(request, on_delta)
+            reply = await (answer if seconds_left is None else asyncio.wait_for(answer, seconds_left))
         except ModelError:
             raise
         except TimeoutError as error:
@@ -102,11 +105,11 @@ class Asker:
 
 
 def _sayable(reply: ModelReply) -> ModelReply:
-    calls = tuple(
-        call.model_copy(update={"name": sayable_text(call.name), "args": sayable(call.args)})
-        for call in reply.tool_calls
-    )
-    return replace(reply, text=sayable_text(reply.text), tool_calls=calls)
+    text, args = sayable_text(reply.text), [sayable(call.args) for call in reply.tool_calls]
+    if text == reply.text and args == [call.args for call in reply.tool_calls]:
+        return reply
+    calls = zip(reply.tool_calls, args, strict=True)
+    return replace(reply, text=text, tool_calls=tuple(call.model_copy(update={"args": said}) for call, said in calls))
 
 
 def _ref(surface: Surface, digest: str) -> SurfaceRef:

@@ -88,11 +88,6 @@ class CallRunner:
         self._agents = agents
         self._offered = offered
 
-    def tools(self) -> dict[str, Tool]:
-        """The tools that the model may call now: those it was offered."""
-        offered = self._offered()
-        return {name: tool for name, tool in self._pipeline.tools.items() if name in offered}
-
     async def run(
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None
     ) -> tuple[CallOutcome, Draft, HookFailed | None]:
@@ -116,10 +111,10 @@ class CallRunner:
     async def _outcome(
         self, pending: PendingCall, draft: Draft, run: int, effect: int, limit_s: float | None
     ) -> CallOutcome:
-        name, tools = pending.call.name, self.tools()
-        tool = tools.get(name)
+        name, offered = pending.call.name, self._offered()
+        tool = self._pipeline.tools.get(name) if name in offered else None
         if tool is None:
-            known = ", ".join(tools) or "none"
+            known = ", ".join(known for known in self._pipeline.tools if known in offered) or "none"
             return Failure(
                 kind="invalid_request", source="runtime", message=f"no tool is named {name!r}; there are: {known}"
             )

@@ -117,12 +117,20 @@ class Driver:
         machine = self.machine
         assert machine is not None
         for answer in answers:
-            machine.handle(answer)
+            if machine.outcome is None:  # a tool's result may have ended the run before a cancel does
+                machine.handle(answer)
+        checkpoint_at: int | None = None
         request = self._poll(draft)
         while self._answer_at_once(draft, request):
+            if isinstance(request, fx.Checkpoint):
+                checkpoint_at = len(draft.events)
             request = self._poll(draft)
         self._prepare(draft, request)
-        records.save_run(draft, self.n, status_of(machine), machine.dump())
+        state = machine.dump()
+        if checkpoint_at is not None:
+            digest = hashlib.blake2b(state, digest_size=8).hexdigest()
+            draft.events.insert(checkpoint_at, events.checkpoint_saved(digest, len(state)))
+        records.save_run(draft, self.n, status_of(machine), state)
         self.commit(draft)
         self._go_on(request)
 
@@ -156,21 +164,15 @@ class Driver:
 
     def _answer_at_once(self, draft: Draft, request: fx.Request | None) -> bool:
         """Answer an effect that needs nobody else, within the same transaction."""
-        if isinstance(request, fx.Checkpoint):
-            self._take_checkpoint(draft, request)
+        assert self.machine is not None
+        if isinstance(request, fx.Checkpoint):  # whatever was sent to the run joins it here
+            joining = records.take_inbox(self._store, draft)
+            self.machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=joining))
         elif isinstance(request, fx.SyncSurface) and not self._pipeline.shapes_calls:
             self._take_surface(draft, request, self._asker.plan(self._pipeline.tools))
         else:
             return False
         return True
-
-    def _take_checkpoint(self, draft: Draft, request: fx.Checkpoint) -> None:
-        """Whatever was sent to the run joins it here."""
-        machine = self.machine
-        assert machine is not None
-        state = machine.dump()
-        draft.emit(events.checkpoint_saved(hashlib.blake2b(state, digest_size=8).hexdigest(), len(state)))
-        machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=records.take_inbox(self._store, draft)))
 
     def _prepare(self, draft: Draft, request: fx.Request | None) -> None:
         """Stage what must be on disk before an effect begins."""

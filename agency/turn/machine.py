@@ -411,7 +411,7 @@ class TurnMachine:
             raise ResultMismatch(f"a checkpoint takes user and system messages, not {wrong}")
         self._at(given.at)
         self._say(given.messages)
-        if state.on_empty is not None and not given.messages:
+        if state.on_empty is not None and (self._m.grace or not given.messages):
             self._end(state.on_empty)
         else:
             self._next_turn()
@@ -423,6 +423,8 @@ class TurnMachine:
                     self._say(messages)
                 case StartTools():
                     self._start_tools(calls, ask)
+                case StartCode() if self._m.grace:
+                    self._end(self._out_of_turns())
                 case StartCode(code=code):
                     self._wait(st.WaitingCode(effect=self._new_effect(), code=code))
                 case StartCheckpoint(kind=kind, on_empty=on_empty):
