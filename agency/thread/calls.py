@@ -1,11 +1,10 @@
-"""Running tool calls: one call with its hooks, timeout and outcome; a batch as groups that may run side by side."""
+"""Running one tool call, with its hooks, its timeout and its outcome."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -27,48 +26,6 @@ RESULT_CHARS = 100_000
 
 STOP_GRACE = 2.0
 """Seconds that a call which is stopped gets to clean up before it is left behind."""
-
-IN_DOUBT = (
-    "the process died while this call was running. It may or may not have taken effect: "
-    "find out before you do anything that depends on it, and do not simply repeat it"
-)
-
-
-@dataclass(slots=True)
-class Batch:
-    """The calls of one effect: what has come of them, and in which groups the rest is to run."""
-
-    effect: int
-    calls: dict[str, PendingCall]
-    groups: list[list[PendingCall]]
-    outcomes: dict[str, CallOutcome] = field(default_factory=dict)
-    failed_hook: HookFailed | None = None
-
-    @property
-    def complete(self) -> bool:
-        return self.outcomes.keys() == self.calls.keys()
-
-    def next_group(self) -> list[PendingCall]:
-        """The calls to run next; empty when none is left."""
-        for group in self.groups:
-            if any(call.id not in self.outcomes for call in group):
-                return [call for call in group if call.id not in self.outcomes]
-        return []
-
-
-def grouped(calls: Iterable[PendingCall], tools: Mapping[str, Tool]) -> list[list[PendingCall]]:
-    """Neighbouring safe calls together, every other call by itself, all in order."""
-    groups: list[list[PendingCall]] = []
-    beside = False
-    for call in calls:
-        tool = tools.get(call.call.name)
-        safe = tool is not None and tool.safe
-        if safe and beside:
-            groups[-1].append(call)
-        else:
-            groups.append([call])
-        beside = safe
-    return groups
 
 
 class CallRunner:

@@ -5,8 +5,8 @@ follows, commits once, publishes what was committed and notes the next effect. W
 hooks) is done outside, on drafts of its own, and then checks that the run still waits for its answer. So calls from
 outside need no lock, and a crash finds the file between two answers.
 
-If a commit fails the machine in memory is ahead of the file, so the driver stops for good; the file is right, and
-opening it again carries on from there.
+If anything in that fails, the machine in memory may be ahead of the file, so the driver stops for good; the file is
+right, and opening it again carries on from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.asking import Asker
-from agency.thread.calls import IN_DOUBT, STOP_GRACE, Batch, CallRunner, grouped
+from agency.thread.batches import IN_DOUBT, BatchRunner, begin, emit_end, is_doubtful
+from agency.thread.calls import STOP_GRACE, CallRunner
 from agency.thread.execution import Execution
 from agency.thread.feed import Feed
 from agency.thread.pipeline import Pipeline, Review
@@ -37,7 +38,7 @@ from agency.thread.views import result_of, status_of
 from agency.turn import effects as fx
 from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Settled, Stopped, Success, TurnOutcome
+from agency.turn.outcomes import CallOutcome, Cancelled, Failure, Settled, Stopped, Success, TurnOutcome
 from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
 from agency.wire import now_ms
 
@@ -66,7 +67,7 @@ class Driver:
         self._blueprint = blueprint
         self._on_commit = on_commit
         self._asker = asker
-        self._batch: Batch | None = None
+        self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended)
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._held = False
@@ -114,6 +115,16 @@ class Driver:
 
     def advance(self, draft: Draft, *answers: fx.Input) -> None:
         """Feed the machine, commit all that follows, and go on. Never awaits."""
+        try:
+            request = self._stage(draft, answers)
+        except BaseException as error:
+            self.fail(error)
+            raise
+        self.commit(draft)
+        self._go_on(request)
+
+    def _stage(self, draft: Draft, answers: Sequence[fx.Input]) -> fx.Request | None:
+        """Feed the machine and stage all that follows; the effect that comes next."""
         machine = self.machine
         assert machine is not None
         for answer in answers:
@@ -131,8 +142,7 @@ class Driver:
             digest = hashlib.blake2b(state, digest_size=8).hexdigest()
             draft.events.insert(checkpoint_at, events.checkpoint_saved(digest, len(state)))
         records.save_run(draft, self.n, status_of(machine), state)
-        self.commit(draft)
-        self._go_on(request)
+        return request
 
     def commit(self, draft: Draft) -> None:
         try:
@@ -178,16 +188,14 @@ class Driver:
         """Stage what must be on disk before an effect begins."""
         match request:
             case fx.CallTools():
-                calls = {call.id: call for call in request.calls}
-                self._batch = Batch(request.id, calls, grouped(request.calls, self._pipeline.tools))
-                self._begin_calls(draft, self._batch)
+                self._batches.prepare(draft, request)
             case fx.Sleep(id=effect, until=until):
                 records.set_timer(draft, sleep_timer(self.n, effect), until)
 
     def _go_on(self, request: fx.Request | None, *, recovering: bool = False) -> None:
-        if recovering and isinstance(request, fx.CallTools):
-            self._recover_batch(request)
-        elif request is not None and not isinstance(request, fx.Sleep):
+        if recovering and isinstance(request, fx.CallTools) and not self._batches.recover(request, self.n):
+            return
+        if request is not None and not isinstance(request, fx.Sleep):
             self._request = request
         self._start()
 
@@ -243,22 +251,14 @@ class Driver:
         try:
             if self.active and self.n == run and self.error is None:
                 draft = self._store.draft(run)
-                self.advance(draft, *self._stopped_calls(draft), ending())
+                dropped = self._batches.drop(draft)
+                self.advance(draft, *([dropped] if dropped else []), ending())
         finally:
             self._held = False
             self._start()
 
-    def _stopped_calls(self, draft: Draft) -> list[fx.Input]:
-        """The answer to a batch that was stopped: results where there are some, `Cancelled` for the rest."""
-        batch = self._batch
-        if batch is None:
-            return []
-        for call in batch.calls.values():
-            if call.id not in batch.outcomes:
-                batch.outcomes[call.id] = Cancelled()
-                _emit_end(draft, call, Cancelled())
-        self._batch = None
-        return [fx.ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)]
+    def _batch_ended(self, draft: Draft, answer: fx.ToolsAnswered, failed_hook: HookFailed | None) -> None:
+        self.advance(draft, answer, *([_aborted(failed_hook)] if failed_hook else []))
 
     # Performing effects.
 
@@ -281,7 +281,7 @@ class Driver:
                 case fx.CallModel():
                     await self._call_model(request)
                 case fx.CallTools():
-                    await self._call_tools()
+                    await self._batches.perform(self._seconds_left)
                 case fx.ExecCode():
                     await self._exec_code(request)
                 case _:
@@ -340,93 +340,10 @@ class Driver:
         )
         return [replied] if failed is None else [replied, failed]
 
-    # Tools.
-
-    def _begin_calls(self, draft: Draft, batch: Batch) -> None:
-        """Record, before they run, that the next calls of the batch begin."""
-        self._begin(draft, batch.effect, batch.next_group())
-
-    def _begin(self, draft: Draft, effect: int, calls: Sequence[PendingCall]) -> None:
-        records.begin_calls(draft, effect, [call.id for call in calls])
-        for call in calls:
-            draft.emit(events.tool_started(call.call))
-
-    async def _call_tools(self) -> None:
-        batch = self._batch
-        assert batch is not None
-        while self._batch is batch and (group := batch.next_group()):
-            if len(group) == 1:
-                await self._run_call(batch, group[0])
-            else:
-                async with asyncio.TaskGroup() as tasks:
-                    for call in group:
-                        tasks.create_task(self._run_call(batch, call))
-
-    async def _run_call(self, batch: Batch, call: PendingCall) -> None:
-        outcome, draft, failed_hook = await self._runner.run(call, self.n, batch.effect, self._seconds_left())
-        if self._batch is batch:  # else the run was ended meanwhile
-            batch.failed_hook = batch.failed_hook or failed_hook
-            self._end_call(draft, batch, call, outcome)
-
-    def _end_call(self, draft: Draft, batch: Batch, call: PendingCall, outcome: CallOutcome) -> None:
-        """A call has ended: commit its result, with what begins next or, if it was the last, with the whole batch."""
-        _emit_end(draft, call, outcome)
-        group_before = batch.next_group()
-        batch.outcomes[call.id] = outcome
-        if batch.complete:
-            self._end_batch(draft, batch)
-            return
-        records.end_call(draft, batch.effect, call.id, outcome)
-        if len(group_before) == 1:
-            self._begin_calls(draft, batch)
-        self.commit(draft)
-
-    def _end_batch(self, draft: Draft, batch: Batch) -> None:
-        self._batch = None
-        records.forget_calls(draft, batch.effect)
-        answers: list[fx.Input] = [fx.ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)]
-        if batch.failed_hook is not None:
-            answers.append(_aborted(batch.failed_hook))
-        self.advance(draft, *answers)
-
     def _seconds_left(self) -> float | None:
         assert self.machine is not None
         remaining = self.machine.remaining_ms(now_ms())
         return None if remaining is None else remaining / 1000
-
-    def _recover_batch(self, request: fx.CallTools) -> None:
-        """After a crash: results that were recorded stand, calls in doubt go by their policy, the rest runs."""
-        recorded = records.calls(self._store, self.n, request.id)
-        calls = {call.id: call for call in request.calls}
-        batch = Batch(request.id, calls, grouped(request.calls, self._pipeline.tools))
-        batch.outcomes = {call_id: outcome for call_id, outcome in recorded.items() if outcome is not None}
-        draft = self._store.draft(self.n)
-        for call in request.calls:
-            if call.id in recorded and call.id not in batch.outcomes:
-                self._judge(draft, batch, call)
-        if any(o.status == "deferred" and o.waits_for == "approval" for o in batch.outcomes.values()):
-            for call in request.calls:
-                batch.outcomes.setdefault(call.id, Deferred(waits_for="batch"))
-        if batch.complete:
-            self._end_batch(draft, batch)
-            return
-        self._batch, self._request = batch, request
-        self._begin(draft, batch.effect, [call for call in batch.next_group() if call.id not in recorded])
-        if draft:
-            self.commit(draft)
-
-    def _judge(self, draft: Draft, batch: Batch, call: PendingCall) -> None:
-        """A call that had begun and not ended when the process died."""
-        tool = self._pipeline.tools.get(call.call.name)
-        if tool is None or tool.idempotent or tool.in_doubt == "rerun":
-            return
-        if tool.in_doubt == "ask":
-            batch.outcomes[call.id] = Deferred(waits_for="approval", note=IN_DOUBT)
-            return
-        outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
-        batch.outcomes[call.id] = outcome
-        records.end_call(draft, batch.effect, call.id, outcome)
-        _emit_end(draft, call, outcome)
 
     # Children and timers.
 
@@ -436,19 +353,13 @@ class Driver:
         records.drop_timer(draft, child_timer(child.token))
         draft.emit(events.subagent_completed(child.thread, status, report))
         outcome = _child_outcome(status, report)
-        batch = self._batch
-        if batch is not None and (self.n, batch.effect) == (child.run, child.effect):
-            # Other calls of its batch still run, and the machine gets all results together.
-            batch.outcomes[child.call] = outcome
-            records.end_call(draft, batch.effect, child.call, outcome)
-            _emit_end(draft, batch.calls[child.call], outcome)
-            self.commit(draft)
+        if self._batches.take_report(draft, child, outcome):
             return
         pending = self._deferred_call(child)
         if pending is None:
             self.commit(draft)
             return
-        _emit_end(draft, pending, outcome)
+        emit_end(draft, pending, outcome)
         self.advance(draft, fx.CallSettled(id=child.effect, at=now_ms(), call_id=child.call, outcome=outcome))
 
     def _deferred_call(self, child: records.Child) -> PendingCall | None:
@@ -493,19 +404,19 @@ class Driver:
         failed_hook: HookFailed | None = None
         await self._pipeline.on_model_result(draft, self.run_id, fx.ModelReply(tool_calls=(call.call,)), review)
         if not had_begun:
-            self._begin(draft, effect, [call])
+            begin(draft, effect, [call])
             self.commit(draft)
             draft = self._store.draft(self.n)
         if review.ask:
             outcome: CallOutcome = Failure(kind="permission_denied", source="policy", message=NOT_FROM_CODE)
-        elif had_begun and tool is not None and not tool.idempotent and tool.in_doubt != "rerun":
+        elif had_begun and is_doubtful(tool):
             outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
         else:
             outcome, draft, failed_hook = await self._runner.run(call, self.n, effect, self._seconds_left())
         if outcome.status == "deferred":
             draft = self._store.draft(self.n)
             outcome = Failure(kind="invalid_request", source="runtime", message="code cannot wait for this tool")
-        _emit_end(draft, call, outcome)
+        emit_end(draft, call, outcome)
         records.end_call(draft, effect, call.id, outcome)
         self.commit(draft)
         if failed_hook is not None:
@@ -518,14 +429,6 @@ def _aborted(error: AgencyError) -> fx.Aborted:
         "middleware_abort" if isinstance(error, HookFailed) else "runtime_error"
     )
     return fx.Aborted(at=now_ms(), reason=reason, code=error.code, message=str(error))
-
-
-def _emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:
-    match outcome:
-        case Success(content=content):
-            draft.emit(events.tool_output(call.call.name, call.id, content))
-        case Failure() | Cancelled():
-            draft.emit(events.tool_error(call.call.name, call.id, outcome.text))
 
 
 def sleep_timer(run: int, effect: int) -> str:

@@ -1,0 +1,205 @@
+"""Running a batch: the calls of one effect, in groups that may run side by side, each result committed as it comes.
+
+That a call begins is recorded before it does, in the commit of what came before it. After a crash, results that were
+recorded stand, calls that had begun and not ended are in doubt, and the rest runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agency import events
+from agency.errors import HookFailed
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore
+from agency.thread.calls import CallRunner
+from agency.tools import Tool
+from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
+from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Settled, Success
+from agency.wire import now_ms
+
+IN_DOUBT = (
+    "the process died while this call was running. It may or may not have taken effect: "
+    "find out before you do anything that depends on it, and do not simply repeat it"
+)
+
+
+@dataclass(slots=True)
+class Batch:
+    """The calls of one effect: what has come of them, and in which groups the rest is to run."""
+
+    run: int
+    effect: int
+    calls: dict[str, PendingCall]
+    groups: list[list[PendingCall]]
+    outcomes: dict[str, CallOutcome] = field(default_factory=dict)
+    failed_hook: HookFailed | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self.outcomes.keys() == self.calls.keys()
+
+    def next_group(self) -> list[PendingCall]:
+        """The calls to run next; empty when none is left."""
+        for group in self.groups:
+            if any(call.id not in self.outcomes for call in group):
+                return [call for call in group if call.id not in self.outcomes]
+        return []
+
+
+def grouped(calls: Iterable[PendingCall], tools: Mapping[str, Tool]) -> list[list[PendingCall]]:
+    """Neighbouring safe calls together, every other call by itself, all in order."""
+    groups: list[list[PendingCall]] = []
+    beside = False
+    for call in calls:
+        tool = tools.get(call.call.name)
+        safe = tool is not None and tool.safe
+        if safe and beside:
+            groups[-1].append(call)
+        else:
+            groups.append([call])
+        beside = safe
+    return groups
+
+
+class BatchRunner:
+    """At most one batch is under way. `commit` writes a draft; `finish` feeds the machine and goes on."""
+
+    def __init__(
+        self,
+        store: ThreadStore,
+        tools: Mapping[str, Tool],
+        runner: CallRunner,
+        commit: Callable[[Draft], None],
+        finish: Callable[[Draft, ToolsAnswered, HookFailed | None], None],
+    ) -> None:
+        self._store = store
+        self._tools = tools
+        self._runner = runner
+        self._commit = commit
+        self._finish = finish
+        self._batch: Batch | None = None
+
+    def prepare(self, draft: Draft, request: CallTools) -> None:
+        """Take up a batch, and record that its first calls begin."""
+        self._batch = self._new(request, draft.run)
+        self._begin(draft, self._batch)
+
+    def recover(self, request: CallTools, run: int) -> bool:
+        """Take up a batch that a crash interrupted; whether anything of it is left to run."""
+        batch, draft = self._new(request, run), self._store.draft(run)
+        recorded = records.calls(self._store, run, request.id)
+        batch.outcomes = {call_id: outcome for call_id, outcome in recorded.items() if outcome is not None}
+        for call in request.calls:
+            if call.id in recorded and call.id not in batch.outcomes:
+                self._judge(draft, batch, call)
+        if any(o.status == "deferred" and o.waits_for == "approval" for o in batch.outcomes.values()):
+            for call in request.calls:
+                batch.outcomes.setdefault(call.id, Deferred(waits_for="batch"))
+        if batch.complete:
+            self._end(draft, batch)
+            return False
+        self._batch = batch
+        begin(draft, batch.effect, [call for call in batch.next_group() if call.id not in recorded])
+        if draft:
+            self._commit(draft)
+        return True
+
+    async def perform(self, seconds_left: Callable[[], float | None]) -> None:
+        """Run what is left of the batch. Stops early if the batch is dropped."""
+        batch = self._batch
+        assert batch is not None
+        while self._batch is batch and (group := batch.next_group()):
+            if len(group) == 1:
+                await self._run(batch, group[0], seconds_left())
+            else:
+                async with asyncio.TaskGroup() as tasks:
+                    for call in group:
+                        tasks.create_task(self._run(batch, call, seconds_left()))
+
+    def drop(self, draft: Draft) -> ToolsAnswered | None:
+        """Give up the batch under way: results where there are some, `Cancelled` for the rest."""
+        batch, self._batch = self._batch, None
+        if batch is None:
+            return None
+        for call in batch.calls.values():
+            if call.id not in batch.outcomes:
+                batch.outcomes[call.id] = Cancelled()
+                emit_end(draft, call, Cancelled())
+        return ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
+
+    def take_report(self, draft: Draft, child: records.Child, outcome: Settled) -> bool:
+        """A child has reported while other calls of its batch still run: keep its result until the batch ends."""
+        batch = self._batch
+        if batch is None or (batch.run, batch.effect) != (child.run, child.effect):
+            return False
+        batch.outcomes[child.call] = outcome
+        records.end_call(draft, batch.effect, child.call, outcome)
+        emit_end(draft, batch.calls[child.call], outcome)
+        self._commit(draft)
+        return True
+
+    def _new(self, request: CallTools, run: int) -> Batch:
+        calls = {call.id: call for call in request.calls}
+        return Batch(run, request.id, calls, grouped(request.calls, self._tools))
+
+    def _begin(self, draft: Draft, batch: Batch) -> None:
+        begin(draft, batch.effect, batch.next_group())
+
+    async def _run(self, batch: Batch, call: PendingCall, seconds_left: float | None) -> None:
+        outcome, draft, failed_hook = await self._runner.run(call, batch.run, batch.effect, seconds_left)
+        if self._batch is not batch:
+            return  # the run was ended meanwhile
+        batch.failed_hook = batch.failed_hook or failed_hook
+        emit_end(draft, call, outcome)
+        last_of_group = len(batch.next_group()) == 1
+        batch.outcomes[call.id] = outcome
+        if batch.complete:
+            self._end(draft, batch)
+            return
+        records.end_call(draft, batch.effect, call.id, outcome)
+        if last_of_group:
+            self._begin(draft, batch)
+        self._commit(draft)
+
+    def _end(self, draft: Draft, batch: Batch) -> None:
+        self._batch = None
+        records.forget_calls(draft, batch.effect)
+        answer = ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
+        self._finish(draft, answer, batch.failed_hook)
+
+    def _judge(self, draft: Draft, batch: Batch, call: PendingCall) -> None:
+        """A call had begun and not ended when the process died."""
+        tool = self._tools.get(call.call.name)
+        if not is_doubtful(tool):
+            return
+        if tool is not None and tool.in_doubt == "ask":
+            batch.outcomes[call.id] = Deferred(waits_for="approval", note=IN_DOUBT)
+            return
+        outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
+        batch.outcomes[call.id] = outcome
+        records.end_call(draft, batch.effect, call.id, outcome)
+        emit_end(draft, call, outcome)
+
+
+def is_doubtful(tool: Tool | None) -> bool:
+    """Whether a call that had begun before a crash must not simply run again."""
+    return tool is not None and not tool.idempotent and tool.in_doubt != "rerun"
+
+
+def begin(draft: Draft, effect: int, calls: Sequence[PendingCall]) -> None:
+    """Record, before they run, that calls begin."""
+    records.begin_calls(draft, effect, [call.id for call in calls])
+    for call in calls:
+        draft.emit(events.tool_started(call.call))
+
+
+def emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:
+    match outcome:
+        case Success(content=content):
+            draft.emit(events.tool_output(call.call.name, call.id, content))
+        case Failure() | Cancelled():
+            draft.emit(events.tool_error(call.call.name, call.id, outcome.text))
