@@ -43,7 +43,7 @@ An input that does not fit the state raises `ResultMismatch` and changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
@@ -448,9 +448,7 @@ class TurnMachine:
         held: dict[str, out.CallOutcome] = {}
         if asked:
             held = {p.id: out.Deferred(waits_for="approval" if p.id in asked else "batch") for p in pending}
-        state = st.WaitingTools(effect=effect, calls=pending, outcomes=held)
-        self._announce(state.deferred("approval"))
-        self._settle(state)
+        self._settle(st.WaitingTools(effect=effect, calls=pending, outcomes=held), newly=asked)
 
     def _tools_answered(self, given: fx.ToolsAnswered) -> None:
         state = self._expect(st.WaitingTools, given)
@@ -458,9 +456,8 @@ class TurnMachine:
         if not expected or expected != got:
             raise ResultMismatch(f"effect {given.id} wants outcomes for {sorted(expected)}, got {sorted(got)}")
         self._at(given.at)
-        after = replace(state, outcomes={**state.outcomes, **given.outcomes})
-        self._announce([call for call in after.deferred("approval") if call.id in got])
-        self._settle(after)
+        after = st.WaitingTools(effect=given.id, calls=state.calls, outcomes={**state.outcomes, **given.outcomes})
+        self._settle(after, newly=got)
 
     def _call_settled(self, given: fx.CallSettled) -> None:
         state = self._expect(st.WaitingTools, given)
@@ -486,13 +483,13 @@ class TurnMachine:
         )
         self._settle(replace(state, calls=calls, outcomes=outcomes))
 
-    def _announce(self, calls: list[fx.PendingCall]) -> None:
-        if calls:
-            self._emit(events.hitl_interrupt([pending.call for pending in calls]))
-
-    def _settle(self, state: st.WaitingTools) -> None:
-        """Go on with a batch as far as its outcomes allow."""
+    def _settle(self, state: st.WaitingTools, newly: Collection[str] = ()) -> None:
+        """Go on with a batch as far as its outcomes allow; a person is told of calls that are `newly` deferred."""
         waits_for = {o.waits_for for o in state.outcomes.values() if o.status == "deferred"}
+        if "approval" in waits_for and newly:
+            asked = [pending.call for pending in state.deferred("approval") if pending.id in newly]
+            if asked:
+                self._emit(events.hitl_interrupt(asked))
         if "batch" in waits_for and "approval" not in waits_for:
             released = {call.id for call in state.deferred("batch")}
             waits_for.discard("batch")
