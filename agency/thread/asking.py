@@ -15,6 +15,7 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.system import AgentSystem
+from agency.thread.workers import is_being_canceled
 from agency.tools import Tool
 from agency.turn.batch import distinct
 from agency.turn.effects import CallModel, ModelCall, ModelReply, SurfaceRef
@@ -71,7 +72,9 @@ class Asker:
             raise ModelError("the run's time is used up", model_code="ERR_TIME_LIMIT") from error
         except DefinitionError as error:
             raise ModelError(str(error), model_code="ERR_CONFIG") from error
-        except Exception as error:
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_being_canceled():
+                raise
             raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
         return distinct(_sayable(reply))
 

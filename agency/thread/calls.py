@@ -15,7 +15,7 @@ from agency.errors import HookFailed, InvalidInput, ToolError
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.pipeline import Pipeline
-from agency.thread.workers import in_worker_thread
+from agency.thread.workers import in_worker_thread, is_being_canceled
 from agency.tools import Tool
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
@@ -122,11 +122,13 @@ class CallRunner:
             return _tool_failure(tool, context.attempt, error)
         except PydanticSerializationError as error:
             return Failure(kind="execution", message=f"{tool.name} returned what JSON cannot say: {error}")
+        except KeyboardInterrupt:
+            raise
         except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
+            if is_being_canceled():
                 raise
             return Failure(kind="execution", message=f"{tool.name} canceled itself")
-        except Exception as error:
+        except BaseException as error:  # a tool that calls exit() ends itself, not us
             return Failure(kind="execution", message=sayable_text(f"{type(error).__name__}: {error}"))
 
     async def _after(self, draft: Draft, pending: PendingCall, outcome: CallOutcome) -> None:

@@ -16,15 +16,13 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from pydantic_core import to_json
-
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.code import CodeRunner
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError
 from agency.hooks import Plan
 from agency.messages import Message
-from agency.parcels import Cancel, ChildStatus, Report
+from agency.parcels import Cancel, ChildStatus
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
@@ -34,11 +32,12 @@ from agency.thread.calls import STOP_GRACE, CallRunner
 from agency.thread.execution import Execution
 from agency.thread.feed import Feed
 from agency.thread.pipeline import Pipeline, Review
-from agency.thread.views import result_of, status_of
+from agency.thread.reports import call_outcome, report_of
+from agency.thread.views import status_of
 from agency.turn import effects as fx
 from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import CallOutcome, Cancelled, Failure, Settled, Stopped, Success, TurnOutcome
+from agency.turn.outcomes import CallOutcome, Failure, Settled, TurnOutcome
 from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
 from agency.wire import now_ms
 
@@ -216,7 +215,7 @@ class Driver:
         draft.execute("DELETE FROM timers WHERE name LIKE 'sleep:%'")
         draft.execute("DELETE FROM effects")
         if self._thread.parent is not None and self.n == 1:
-            records.send(draft, _report(self._thread, outcome))
+            records.send(draft, report_of(self._thread, outcome))
 
     # Stopping.
 
@@ -352,7 +351,7 @@ class Driver:
         records.end_child(draft, child.token, status, report, now_ms())
         records.drop_timer(draft, child_timer(child.token))
         draft.emit(events.subagent_completed(child.thread, status, report))
-        outcome = _child_outcome(status, report)
+        outcome = call_outcome(status, report)
         if self._batches.take_report(draft, child, outcome):
             return
         pending = self._deferred_call(child)
@@ -437,27 +436,3 @@ def sleep_timer(run: int, effect: int) -> str:
 
 def child_timer(token: str) -> str:
     return f"child:{token}"
-
-
-def _child_outcome(status: ChildStatus, report: str) -> Settled:
-    match status:
-        case "completed":
-            return Success(content=report)
-        case "canceled":
-            return Cancelled(reason="the subagent was canceled")
-        case "timed_out":
-            return Failure(kind="timeout", source="runtime", message=f"the subagent was stopped: {report}")
-        case "failed":
-            return Failure(kind="external", message=f"the subagent failed: {report}")
-
-
-def _report(thread: ThreadMetadata, outcome: TurnOutcome) -> Report:
-    parent = thread.parent
-    assert parent is not None
-    status: ChildStatus = "completed"
-    result = result_of(outcome)
-    text = result if isinstance(result, str) else to_json(result).decode()
-    if isinstance(outcome, Stopped):
-        status = "canceled" if outcome.reason == "cancelled" else "failed"
-        text = f"{outcome.code}: {outcome.message}"
-    return Report(to=parent.thread_id, thread_id=thread.id, token=parent.token, status=status, report=text)

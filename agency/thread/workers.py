@@ -1,6 +1,6 @@
-"""Running a sync tool off the event loop.
+"""Running other people's code: a sync tool off the event loop, and telling whose cancellation one meets.
 
-A thread of its own for each call, and a daemon: a tool that hangs can be left behind, holds up no other call, and does
+A sync tool gets a thread of its own for each call, and a daemon: a tool that hangs can be left behind, holds up no other call, and does
 not keep the process from ending. (An executor's threads do all three.)
 """
 
@@ -44,3 +44,9 @@ async def in_worker_thread(function: Callable[[], Result]) -> Result:
 
     threading.Thread(target=work, name="tool", daemon=True).start()
     return await future
+
+
+def is_being_canceled() -> bool:
+    """Whether somebody cancels the task we are in, or the code that it runs has raised `CancelledError` by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -186,10 +186,12 @@ async def test_whatever_a_tool_does_wrong_is_its_result_and_the_run_goes_on(buil
                 raise ToolError("no such order", kind="unavailable")
             case "cancel":
                 raise asyncio.CancelledError
+            case "exit":
+                raise SystemExit(3)
             case _:
                 return object()
 
-    ways = ["raise", "explain", "cancel", "unserialisable"]
+    ways = ["raise", "explain", "cancel", "unserialisable", "exit"]
     calls = [*(call("bad", how=how) for how in ways), call("bad"), call("unknown"), call("bad", how=1, x=2)]
     runtime, _ = build([calls, "done"], bad)
     async with runtime:
@@ -201,11 +203,12 @@ async def test_whatever_a_tool_does_wrong_is_its_result_and_the_run_goes_on(buil
         assert results[1] == "Error (unavailable): no such order"
         assert results[2] == "Error (execution): bad canceled itself"
         assert results[3].startswith("Error (execution): bad returned what JSON cannot say")
-        assert results[4].startswith("Error (invalid_request): wrong arguments for bad: how: Field required")
-        assert results[5] == "Error (invalid_request): no tool is named 'unknown'; there are: bad"
-        assert "x: Extra inputs" in results[6]
+        assert results[4] == "Error (execution): SystemExit: 3"
+        assert results[5].startswith("Error (invalid_request): wrong arguments for bad: how: Field required")
+        assert results[6] == "Error (invalid_request): no tool is named 'unknown'; there are: bad"
+        assert "x: Extra inputs" in results[7]
         ended = [e for e in await kinds(thread) if e in ("tool.output", "tool.error")]
-        assert ended == ["tool.error"] * 7
+        assert ended == ["tool.error"] * 8
 
 
 async def test_results_of_any_json_kind_reach_the_model_and_long_ones_are_cut(build: Build) -> None:
@@ -533,6 +536,8 @@ async def test_a_model_that_fails_for_a_while_is_asked_again_with_the_same_reque
     [
         (ModelError("wrong key", model_code="ERR_AUTH"), "ERR_AUTH"),
         (ValueError("a bug in the provider"), "ERR_MODEL"),
+        (asyncio.CancelledError(), "ERR_MODEL"),
+        (SystemExit(1), "ERR_MODEL"),
     ],
 )
 async def test_a_model_that_fails_for_good_ends_the_run_with_its_code(
