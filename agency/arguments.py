@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from agency.context import ToolContext
 from agency.errors import DefinitionError, InvalidInput
+from agency.wire import explain
 
 AnyFunction = Callable[..., Any]  # whatever people write tools with
 
@@ -38,7 +39,7 @@ class Arguments:
         try:
             bound = self.model.model_validate(args)
         except ValidationError as error:
-            raise InvalidInput(f"wrong arguments for {tool}: {_explain(error)}") from error
+            raise InvalidInput(f"wrong arguments for {tool}: {explain(error)}") from error
         return {parameter: getattr(bound, name) for name, parameter in self.names.items()}
 
 
@@ -115,8 +116,3 @@ def _without_titles(schema: JsonValue) -> JsonValue:
         elif not (key == "title" and isinstance(value, str)):
             bare[key] = _without_titles(value)
     return bare
-
-
-def _explain(error: ValidationError) -> str:
-    problems = [f"{'.'.join(str(part) for part in e['loc']) or 'arguments'}: {e['msg']}" for e in error.errors()]
-    return "; ".join(problems)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from pydantic import JsonValue
+from pydantic import ConfigDict, JsonValue
 
 from agency.turn.outcomes import Settled
+from agency.wire import CHECKED
 
 CallTool = Callable[[str, JsonValue], Awaitable[Settled]]
 
@@ -16,6 +17,8 @@ CallTool = Callable[[str, JsonValue], Awaitable[Settled]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeResult:
     """`state` is given to the next execution of the run. `submitted` (a one-tuple) or `error` ends the run."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
 
     output: str
     state: JsonValue = None

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from agency.blueprint import Blueprint, ParentInfo, ThreadMetadata
+from agency.errors import ToolError
 from agency.events import subagent_spawned
+from agency.messages import MESSAGE_CHARS
 from agency.parcels import Spawn, child_id
 from agency.store import records
 from agency.store.draft import Draft
@@ -43,6 +45,10 @@ class ToolContext:
         The waiter, the timer and the order to start the child are committed together, so the waiter is there before
         the child, and the child's id follows from the call, so that a repeated call makes no second one.
         """
+        if self.spawned:
+            raise ToolError("a call can start one child", kind="invalid_request")
+        if not message.strip() or len(message) > MESSAGE_CHARS:
+            raise ToolError(f"a child's message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
         now, child = now_ms(), child_id(self.thread.id, self.token)
         waiter = records.Child(
             token=self.token,
@@ -58,7 +64,7 @@ class ToolContext:
         )
         records.add_child(self.store, waiter)
         if timeout_ms is not None:
-            records.set_timer(self.store, f"child:{self.token}", now + timeout_ms)
+            records.set_timer(self.store, records.child_timer(self.token), now + timeout_ms)
         order = Spawn(
             to=child,
             agent_type=agent_type,

@@ -21,7 +21,7 @@ from agency.store.draft import Draft
 from agency.tools import Tool
 from agency.turn.effects import ModelReply
 from agency.turn.outcomes import Decision
-from agency.wire import Wire
+from agency.wire import Wire, sayable_text
 
 Config = TypeVar("Config", default=None)
 
@@ -71,7 +71,9 @@ class Plan:
     params: ModelParams = ModelParams()
 
     def add_prompt(self, text: str) -> None:
-        self.system.append(text)
+        if not isinstance(text, str):
+            raise TypeError(f"a prompt is text, not {text!r}")
+        self.system.append(sayable_text(text))
 
     def remove_tool(self, name: str) -> None:
         """Do not offer a tool this time; if the model calls it all the same, it does not run."""

@@ -11,6 +11,7 @@ Open the same file again, after whatever happened, and its run goes on.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -20,13 +21,27 @@ from types import TracebackType
 from typing import Self
 
 from agency.blueprint import Blueprint, ThreadMetadata
-from agency.errors import AgencyError, InvalidInput, NotFound
+from agency.errors import (
+    AgencyError,
+    DefinitionError,
+    HookFailed,
+    InvalidInput,
+    NewerStore,
+    NotAThreadStore,
+    NotFound,
+    WrongState,
+)
 from agency.events import timestamp
 from agency.parcels import Cancel, Report, Spawn
 from agency.store.store import has_work, holds_thread
 from agency.system import AgentSystem
 from agency.thread.thread import Thread
 from agency.wire import now_ms
+
+log = logging.getLogger(__name__)
+
+HOPELESS = (DefinitionError, HookFailed, InvalidInput, NewerStore, NotAThreadStore, NotFound)
+"""What keeps a child from starting however often it is tried."""
 
 _THREAD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -46,10 +61,14 @@ class LocalRuntime:
         self._folder = Path(data_dir)
         self._elsewhere: dict[str, Path] = {}
         self._threads: dict[str, Thread] = {}
+        self._kept: set[str] = set()  # threads that somebody holds
+        self._leaving: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         self.agents()  # a wrong definition shows before anything runs
+        self._closed = False
         await self.wake()
         return self
 
@@ -61,6 +80,9 @@ class LocalRuntime:
     async def close(self) -> None:
         """Put every thread to rest; runs in progress carry on when they are opened again."""
         async with self._opening:
+            self._closed = True
+            for task in self._leaving:
+                task.cancel()
             for thread in self._threads.values():
                 await thread.close()
             self._threads.clear()
@@ -69,7 +91,10 @@ class LocalRuntime:
         """Wake every thread that has something to do."""
         for thread_id in self.thread_ids():
             if has_work(self._path(thread_id)):
-                await self.thread(thread_id)
+                try:
+                    await self._awake(thread_id)
+                except AgencyError as error:  # the others can work all the same; asking for this one will tell
+                    log.warning("%s cannot be woken: %s", thread_id, error)
 
     async def create(self, agent: str, *, thread_id: str | None = None) -> Thread:
         """A new thread for an agent."""
@@ -78,16 +103,14 @@ class LocalRuntime:
             raise InvalidInput(f"a thread's id is letters, digits, '-' and '_', not {new!r}")
         if holds_thread(self._path(new)):
             raise InvalidInput(f"there is a thread {new!r} already")
-        return await self._make(_metadata(new, self._blueprint(agent)), self._blueprint(agent))
+        blueprint = self._blueprint(agent)
+        self._kept.add(new)
+        return await self._awake(new, create=(_metadata(new, blueprint), blueprint))
 
     async def thread(self, thread_id: str) -> Thread:
         """A thread by its id, woken if need be."""
-        async with self._opening:
-            known = self._threads.get(thread_id)
-            if known is None or not known.alive:
-                known = await Thread.open(self._path(thread_id), self._system, self)
-                self._threads[thread_id] = known
-            return known
+        self._kept.add(thread_id)
+        return await self._awake(thread_id)
 
     async def open(self, path: Path, agent: str | None) -> Thread:
         """The thread in a file, wherever it is; a new one for `agent` if there is none."""
@@ -101,6 +124,7 @@ class LocalRuntime:
             thread = await Thread.open(path, self._system, self, create=create)
             self._elsewhere[thread.id] = path
             self._threads[thread.id] = thread
+            self._kept.add(thread.id)
             return thread
 
     def thread_ids(self) -> list[str]:
@@ -115,37 +139,56 @@ class LocalRuntime:
         match parcel:
             case Spawn():
                 await self._spawn(parcel)
-            case Report() | Cancel():
-                await (await self.thread(parcel.to)).receive(parcel)
+            case Report():
+                await (await self._awake(parcel.to)).receive(parcel)
+            case Cancel():
+                if holds_thread(self._path(parcel.to)):  # else it was never made
+                    await (await self._awake(parcel.to)).receive(parcel)
 
     async def _spawn(self, order: Spawn) -> None:
         try:
             blueprint = self._blueprint(order.agent_type)
-        except AgencyError as error:
+            metadata = _metadata(order.to, blueprint).model_copy(
+                update={"agency_id": order.agency_id, "request": order.request, "parent": order.parent}
+            )
+            child = await self._awake(order.to, create=(metadata, blueprint))
+            await child.send(order.message, idempotency_key=f"spawn:{order.parent.token}")
+        except HOPELESS as error:
             parent = order.parent
             refusal = Report(
                 to=parent.thread_id, thread_id=order.to, token=parent.token, status="failed", report=str(error)
             )
             await self.deliver(refusal)
-            return
-        metadata = _metadata(order.to, blueprint).model_copy(
-            update={"agency_id": order.agency_id, "request": order.request, "parent": order.parent}
-        )
-        child = await self._make(metadata, blueprint)
-        await child.send(order.message, idempotency_key=f"spawn:{order.parent.token}")
 
     # Inside.
 
-    async def _make(self, metadata: ThreadMetadata, blueprint: Blueprint) -> Thread:
-        """Create a thread, or find that it is there already."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+    async def _awake(self, thread_id: str, create: tuple[ThreadMetadata, Blueprint] | None = None) -> Thread:
         async with self._opening:
-            known = self._threads.get(metadata.id)
+            if self._closed:
+                raise WrongState(f"the runtime of {self._folder} is closed")
+            known = self._threads.get(thread_id)
             if known is None or not known.alive:
-                create = (metadata, blueprint)
-                known = await Thread.open(self._path(metadata.id), self._system, self, create=create)
-                self._threads[metadata.id] = known
+                if create is not None:
+                    self._folder.mkdir(parents=True, exist_ok=True)
+                known = await Thread.open(self._path(thread_id), self._system, self, create=create)
+                self._threads[thread_id] = known
+                self._leave_when_at_rest(known)
             return known
+
+    def _leave_when_at_rest(self, thread: Thread) -> None:
+        """Threads that nobody here asked for, such as subagents, are closed when they have nothing left to do."""
+
+        async def leave() -> None:
+            await thread.rest()
+            async with self._opening:
+                unwanted = thread.id not in self._kept and thread.at_rest
+                if unwanted and self._threads.get(thread.id) is thread:
+                    del self._threads[thread.id]
+                    await thread.close()
+
+        task = asyncio.create_task(leave(), name=f"rest {thread.id}")
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
     def _blueprint(self, agent: str) -> Blueprint:
         known = self._system.agents
@@ -166,7 +209,7 @@ async def open_thread(system: AgentSystem, path: Path | str, *, agent: str | Non
     Threads that it starts, its subagents, are in the folder `<file>.threads` beside it.
     """
     path = Path(path)
-    runtime = LocalRuntime(system, path.with_name(f"{path.stem}.threads"))
+    runtime = LocalRuntime(system, path.with_name(f"{path.name}.threads"))
     try:
         thread = await runtime.open(path, agent)  # before its children wake and report to it
         await runtime.wake()

@@ -8,6 +8,9 @@ from pydantic import JsonValue
 
 from agency.wire import Wire
 
+MESSAGE_CHARS = 1_000_000
+"""The longest message that is accepted."""
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 

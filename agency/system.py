@@ -30,6 +30,7 @@ from agency.models import Model
 from agency.tools import Tool, as_tool
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
+from agency.wire import explain
 
 _TAG = re.compile(r"[a-zA-Z0-9_-]+")
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:.+")
@@ -100,8 +101,7 @@ class AgentSystem:
         try:
             blueprint = Blueprint.model_validate({**fields, **more})
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise DefinitionError(f"agent {name!r}: {problems}") from error
+            raise DefinitionError(f"agent {name!r}: {explain(error)}") from error
         if name in self._agents:
             raise DefinitionError(f"agent {name!r} is defined twice")
         if mode == "code" and self.code_runner is None:
@@ -179,5 +179,4 @@ def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:
     try:
         return middleware.config_model.model_validate(given)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise DefinitionError(f"agent {blueprint.name!r}: config.{middleware.name}: {problems}") from error
+        raise DefinitionError(f"agent {blueprint.name!r}: config.{middleware.name}: {explain(error)}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 
@@ -13,6 +13,10 @@ class Wire(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True
     )
+
+
+CHECKED = ConfigDict(revalidate_instances="always")
+"""For dataclasses that other people make: checking one looks into it, and does not take its type for an answer."""
 
 
 def sayable(value: JsonValue) -> JsonValue:
@@ -32,6 +36,12 @@ def sayable(value: JsonValue) -> JsonValue:
 
 def sayable_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong, in one line, without what the caller knows already."""
+    problems = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}".removeprefix(": ") for e in error.errors()]
+    return "; ".join(problems)
 
 
 def now_ms() -> int:

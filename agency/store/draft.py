@@ -22,6 +22,14 @@ Value = str | int | float | bytes | None
 Row = tuple[Value, ...]
 Statement = tuple[str, Sequence[Value]]
 Mark = tuple[int, int, int, int]
+NOTHING: Mark = (0, 0, 0, 0)
+
+
+_READ_ONLY: Statement = ("SELECT 1", ())  # makes the store roll back whatever the query does
+
+
+def _first_word(sql: str) -> str:
+    return sql.split(maxsplit=1)[0].upper().rstrip(";") if sql.strip() else ""
 
 
 class Draft:
@@ -41,11 +49,15 @@ class Draft:
 
     def execute(self, sql: str, params: Sequence[Value] = ()) -> None:
         """Stage one statement."""
+        if _first_word(sql) not in ("INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"):
+            raise ValueError(f"a draft takes statements that write rows, not {sql!r:.80}")
         self.statements.append((sql, params))
 
     def query(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
-        """Read, with what this draft has staged already in view."""
-        return self._store.query(sql, params, self.statements)
+        """Read, with what this draft has staged already in view. It cannot write: that is what `execute` is for."""
+        if _first_word(sql) not in ("SELECT", "WITH", "VALUES"):
+            raise ValueError(f"a query reads, and this does not: {sql!r:.80}")
+        return self._store.query(sql, params, [*self.statements, _READ_ONLY])
 
     def emit(self, event: NewEvent) -> None:
         self.events.append(event)

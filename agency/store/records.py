@@ -70,6 +70,10 @@ def forget_calls(draft: Draft, effect: int) -> None:
     draft.execute("DELETE FROM effects WHERE run = ? AND effect <= ?", (draft.run, effect))
 
 
+def forget_all_calls(draft: Draft) -> None:
+    draft.execute("DELETE FROM effects")
+
+
 def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | None]:
     """The calls of an effect that have begun; None for those that have not ended."""
     rows = store.query("SELECT call, outcome FROM effects WHERE run = ? AND effect = ?", (run, effect))
@@ -155,6 +159,18 @@ def children(store: ThreadStore | Draft, token: str | None = None, status: str |
 # Timers
 
 
+def sleep_timer(run: int, effect: int) -> str:
+    return f"sleep:{run}.{effect}"
+
+
+def child_timer(token: str) -> str:
+    return f"child:{token}"
+
+
+def drop_sleeps(draft: Draft) -> None:
+    draft.execute("DELETE FROM timers WHERE name LIKE 'sleep:%'")
+
+
 def set_timer(draft: Draft, name: str, due: int) -> None:
     draft.execute("REPLACE INTO timers VALUES (?, ?)", (name, due))
     draft.sets_timer = True
@@ -181,6 +197,7 @@ def acknowledge(draft: Draft, seq: int) -> None:
     draft.execute("DELETE FROM outbox WHERE seq = ?", (seq,))
 
 
-def next_parcel(store: ThreadStore) -> tuple[int, Spawn | Report | Cancel] | None:
-    rows = store.query("SELECT seq, parcel FROM outbox ORDER BY seq LIMIT 1")
-    return (int(str(rows[0][0])), PARCEL.validate_json(rows[0][1])) if rows else None  # type: ignore[arg-type]  # a blob
+def parcels(store: ThreadStore) -> list[tuple[int, Spawn | Report | Cancel]]:
+    """What waits in the outbox, oldest first."""
+    rows = store.query("SELECT seq, parcel FROM outbox ORDER BY seq")
+    return [(int(str(seq)), PARCEL.validate_json(parcel)) for seq, parcel in rows if isinstance(parcel, bytes)]

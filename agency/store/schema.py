@@ -53,6 +53,8 @@ def check(db: sqlite3.Connection, path: str) -> int:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.OperationalError:
+        raise  # no room, no rights, too many open files: not the file's fault
     except sqlite3.DatabaseError as error:
         raise NotAThreadStore(f"{path} is not a thread's file, or is damaged: {error}") from error
     if application != APPLICATION_ID and (tables or version or application):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,7 @@ from typing import Literal
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from agency.errors import NotFound, StaleActivation, StoreError
+from agency.errors import NotFound, StaleActivation, StoreError, WrongState
 from agency.events import Event, EventType, timestamp
 from agency.messages import Message
 from agency.store import schema
@@ -34,6 +35,8 @@ _ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?)"
 _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 _ADD_TO_INBOX = "INSERT INTO inbox (body) VALUES (?)"
 
+WAL_ATTEMPTS = 100
+
 CommitHook = Callable[[Literal["before", "after"]], None]
 
 commit_hook: CommitHook | None = None
@@ -46,6 +49,7 @@ class ThreadStore:
         self._lock = threading.RLock()  # tools may query from worker threads
         self.path = path
         self.epoch = epoch
+        self.closed = False
         self.thread_id = str(self.meta("thread_id") or "")
         self.last_seq = self._max("events")
         self.message_count = self._max("messages")
@@ -68,18 +72,20 @@ class ThreadStore:
         path = Path(path)
         if create is None and not path.exists():
             raise NotFound(f"there is no thread at {path}")
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10)
         try:
-            version = schema.check(db, str(path))
-            if version == 0:
+            db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10)
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot open {path}: {error}") from error
+        try:
+            if schema.check(db, str(path)) == 0:
                 if create is None:
                     raise NotFound(f"{path} holds no thread")
                 db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
-            db.execute("PRAGMA journal_mode = WAL")
+            _use_wal(db)
             db.execute(f"PRAGMA synchronous = {synchronous}")
-            epoch = _take_over(db, path, create or {})
+            epoch = _take_over(db, path, create)
             return cls(db, path, epoch)
-        except sqlite3.DatabaseError as error:
+        except sqlite3.Error as error:
             db.close()
             raise StoreError(f"cannot open {path}: {error}") from error
         except BaseException:
@@ -87,7 +93,10 @@ class ThreadStore:
             raise
 
     def close(self) -> None:
-        self._db.close()
+        self.closed = True
+        self._db.interrupt()  # a tool that was left behind may be reading in a worker thread
+        with self._lock:
+            self._db.close()
 
     def draft(self, run: int = 0) -> Draft:
         return Draft(self, run)
@@ -118,6 +127,7 @@ class ThreadStore:
     def _write(self, statements: Sequence[Statement]) -> None:
         db = self._db
         with self._lock:
+            self._check_open()
             try:
                 db.execute("BEGIN IMMEDIATE")
                 (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
@@ -136,8 +146,9 @@ class ThreadStore:
     # Reading.
 
     def query(self, sql: str, params: Sequence[Value] = (), staged: Sequence[Statement] = ()) -> list[Row]:
-        """Read; with `staged`, read as if those statements had been committed."""
+        """Read; with `staged`, read as if those statements had been committed. Whatever it does is rolled back."""
         with self._lock:
+            self._check_open()
             if not staged:
                 return self._db.execute(sql, params).fetchall()
             self._db.execute("BEGIN")
@@ -147,6 +158,10 @@ class ThreadStore:
                 return self._db.execute(sql, params).fetchall()
             finally:
                 self._db.execute("ROLLBACK")
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise WrongState(f"thread {self.thread_id} is closed")
 
     def meta(self, key: str) -> Value:
         rows = self.query("SELECT value FROM meta WHERE key = ?", (key,))
@@ -159,6 +174,7 @@ class ThreadStore:
 
     def events(self, after: int = 0, limit: int = 1_000) -> list[Event]:
         with self._lock:
+            self._check_open()
             rows = self._db.execute(
                 "SELECT seq, ts, type, run, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
             ).fetchall()
@@ -177,14 +193,15 @@ def stored_message(message: Message) -> str:
 
 
 def holds_thread(path: Path) -> bool:
-    """Whether a file holds a thread; creating one may have been cut short. Looks without taking over."""
-    return _peek(path, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'thread_id')")
+    """Whether a file holds a thread: one whose first event is there. Looks without taking over."""
+    return _peek(path, "SELECT EXISTS (SELECT 1 FROM events)")
 
 
 def has_work(path: Path) -> bool:
-    """Whether a thread should be woken: a run at work, mail to deliver, or a timer. Looks without taking over."""
+    """Whether a thread should be woken: a run at work, messages, mail, or a timer. Looks without taking over."""
     running = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
-    return _peek(path, f"SELECT {running} OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM timers)")
+    left = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in ("inbox", "outbox", "timers"))
+    return _peek(path, f"SELECT {running} OR {left}")
 
 
 def _peek(path: Path, question: str) -> bool:
@@ -214,14 +231,32 @@ def _commit(db: sqlite3.Connection) -> None:
         commit_hook("after")
 
 
-def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str]) -> int:
-    """Bring the file to our version and make its next epoch ours, all in one transaction."""
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Two who open a new file at once get in each other's way here, and SQLite does not wait by itself."""
+    for attempt in range(WAL_ATTEMPTS):
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if attempt == WAL_ATTEMPTS - 1:
+                raise
+            time.sleep(0.01)
+
+
+def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | None) -> int:
+    """Bring the file to our version and make its next epoch ours, all in one transaction.
+
+    Until its first event is there, a thread is being created, and whoever comes to create it begins anew.
+    """
     db.execute("BEGIN IMMEDIATE")
     try:
         version = schema.check(db, str(path))  # again, now that nobody else can write
         schema.migrate(db, version)
-        if version == 0:
-            db.executemany("INSERT INTO meta VALUES (?, ?)", [*create.items(), ("epoch", 0)])
+        if not db.execute("SELECT EXISTS (SELECT 1 FROM events)").fetchone()[0]:
+            if create is None:
+                raise NotFound(f"{path} holds no thread")
+            db.executemany("REPLACE INTO meta VALUES (?, ?)", create.items())
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
         _commit(db)

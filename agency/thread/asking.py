@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from agency.blueprint import Blueprint
 from agency.errors import DefinitionError, ModelError
@@ -15,7 +17,7 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.system import AgentSystem
-from agency.thread.workers import is_being_canceled
+from agency.thread.workers import TimedOut, is_ours, within
 from agency.tools import Tool
 from agency.turn.batch import distinct
 from agency.turn.effects import CallModel, ModelCall, ModelReply, SurfaceRef
@@ -64,19 +66,19 @@ class Asker:
         """Ask. Whatever goes wrong is a `ModelError`."""
         try:
             model, request = self._request(call, run)
-            answer = model.respond(request, on_delta)
-            reply = await (answer if seconds_left is None else asyncio.wait_for(answer, seconds_left))
+            answer = model.respond(request, lambda delta: on_delta(sayable_text(delta)))
+            reply = await (answer if seconds_left is None else within(seconds_left, answer))
+            return distinct(_checked(reply))
         except ModelError:
             raise
-        except TimeoutError as error:
+        except TimedOut as error:
             raise ModelError("the run's time is used up", model_code="ERR_TIME_LIMIT") from error
         except DefinitionError as error:
             raise ModelError(str(error), model_code="ERR_CONFIG") from error
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_being_canceled():
+        except BaseException as error:
+            if is_ours(error):
                 raise
             raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
-        return distinct(_sayable(reply))
 
     def offered(self) -> Collection[str]:
         """The names of the tools that the latest call offered."""
@@ -107,12 +109,21 @@ class Asker:
         return shown
 
 
-def _sayable(reply: ModelReply) -> ModelReply:
+def _checked(reply: ModelReply) -> ModelReply:
+    """The reply, as what a `ModelReply` promises; a provider of one's own may get it wrong."""
+    if not isinstance(reply, ModelReply):
+        raise TypeError(f"respond() must return a ModelReply, not {type(reply).__name__}")
+    _REPLY.validate_python(reply)
+    if reply.meta is not None:
+        to_json(reply.meta)
     text, args = sayable_text(reply.text), [sayable(call.args) for call in reply.tool_calls]
     if text == reply.text and args == [call.args for call in reply.tool_calls]:
         return reply
     calls = zip(reply.tool_calls, args, strict=True)
     return replace(reply, text=text, tool_calls=tuple(call.model_copy(update={"args": said}) for call, said in calls))
+
+
+_REPLY = TypeAdapter(ModelReply)
 
 
 def _ref(surface: Surface, digest: str) -> SurfaceRef:

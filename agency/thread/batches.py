@@ -7,13 +7,14 @@ recorded stand, calls that had begun and not ended are in doubt, and the rest ru
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agency import events
 from agency.errors import HookFailed
 from agency.store import records
-from agency.store.draft import Draft
+from agency.store.draft import NOTHING, Draft
 from agency.store.store import ThreadStore
 from agency.thread.calls import CallRunner
 from agency.tools import Tool
@@ -36,17 +37,19 @@ class Batch:
     calls: dict[str, PendingCall]
     groups: list[list[PendingCall]]
     outcomes: dict[str, CallOutcome] = field(default_factory=dict)
+    running: int = 0
     failed_hook: HookFailed | None = None
 
     @property
     def complete(self) -> bool:
-        return self.outcomes.keys() == self.calls.keys()
+        return len(self.outcomes) == len(self.calls)
 
     def next_group(self) -> list[PendingCall]:
         """The calls to run next; empty when none is left."""
-        for group in self.groups:
-            if any(call.id not in self.outcomes for call in group):
-                return [call for call in group if call.id not in self.outcomes]
+        while self.groups:
+            if left := [call for call in self.groups[0] if call.id not in self.outcomes]:
+                return left
+            del self.groups[0]
         return []
 
 
@@ -82,6 +85,8 @@ class BatchRunner:
         self._commit = commit
         self._finish = finish
         self._batch: Batch | None = None
+        self.held = False
+        """While the run is being stopped, what runs may end, and nothing begins."""
 
     def prepare(self, draft: Draft, request: CallTools) -> None:
         """Take up a batch, and record that its first calls begin."""
@@ -112,7 +117,8 @@ class BatchRunner:
         """Run what is left of the batch. Stops early if the batch is dropped."""
         batch = self._batch
         assert batch is not None
-        while self._batch is batch and (group := batch.next_group()):
+        while self._batch is batch and not self.held and (group := batch.next_group()):
+            batch.running = len(group)
             if len(group) == 1:
                 await self._run(batch, group[0], seconds_left())
             else:
@@ -154,14 +160,19 @@ class BatchRunner:
         if self._batch is not batch:
             return  # the run was ended meanwhile
         batch.failed_hook = batch.failed_hook or failed_hook
+        try:
+            draft.try_out(NOTHING)
+        except sqlite3.Error as error:  # another call of the batch has written since it tried this out
+            draft = self._store.draft(batch.run)
+            outcome = Failure(kind="execution", message=f"{type(error).__name__}: {error}")
         emit_end(draft, call, outcome)
-        last_of_group = len(batch.next_group()) == 1
         batch.outcomes[call.id] = outcome
-        if batch.complete:
+        batch.running -= 1
+        if batch.complete and not self.held:
             self._end(draft, batch)
             return
         records.end_call(draft, batch.effect, call.id, outcome)
-        if last_of_group:
+        if batch.running == 0 and not self.held:
             self._begin(draft, batch)
         self._commit(draft)
 

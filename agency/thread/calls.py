@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.context import ToolContext
@@ -15,17 +13,14 @@ from agency.errors import HookFailed, InvalidInput, ToolError
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.pipeline import Pipeline
-from agency.thread.workers import in_worker_thread, is_being_canceled
+from agency.thread.workers import TimedOut, in_worker_thread, is_ours, within
 from agency.tools import Tool
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
-from agency.wire import sayable_text
+from agency.wire import sayable, sayable_text
 
 RESULT_CHARS = 100_000
 """A longer result is cut: the model's window is finite."""
-
-STOP_GRACE = 2.0
-"""Seconds that a call which is stopped gets to clean up before it is left behind."""
 
 
 class CallRunner:
@@ -109,26 +104,19 @@ class CallRunner:
     ) -> CallOutcome:
         mark = context.store.mark()
         try:
-            if tool.is_async:
-                work = tool.function(**arguments)
-            else:
-                work = in_worker_thread(functools.partial(tool.function, **arguments))
-            outcome = _as_outcome(await (work if timeout is None else _within(timeout, work)))
+            work = _work(tool, arguments)
+            outcome = await (work if timeout is None else within(timeout, work))
             context.store.try_out(mark)
             return outcome
-        except _TimedOut:
+        except TimedOut:
             return Failure(kind="timeout", source="runtime", message=f"{tool.name} did not end within {timeout:g} s")
         except ToolError as error:
             return _tool_failure(tool, context.attempt, error)
         except PydanticSerializationError as error:
             return Failure(kind="execution", message=f"{tool.name} returned what JSON cannot say: {error}")
-        except KeyboardInterrupt:
-            raise
-        except asyncio.CancelledError:
-            if is_being_canceled():
+        except BaseException as error:
+            if is_ours(error):
                 raise
-            return Failure(kind="execution", message=f"{tool.name} canceled itself")
-        except BaseException as error:  # a tool that calls exit() ends itself, not us
             return Failure(kind="execution", message=sayable_text(f"{type(error).__name__}: {error}"))
 
     async def _after(self, draft: Draft, pending: PendingCall, outcome: CallOutcome) -> None:
@@ -144,16 +132,24 @@ def _least(*limits: float | None) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+async def _work(tool: Tool, arguments: dict[str, Any]) -> CallOutcome:
+    """The call itself. What it returns is turned into text here too: that may be the longest part of it."""
+    if tool.is_async:
+        return _as_outcome(await tool.function(**arguments))
+    return await in_worker_thread(lambda: _as_outcome(tool.function(**arguments)))
+
+
 def _as_outcome(result: object) -> CallOutcome:
     match result:
         case Deferred():
             return result
         case Finish(value=value):
-            return Success(content=_text(value), control=result)
+            return Success(content=_text(value), control=Finish(value=sayable(from_json(to_json(value)))))
         case Handoff(thread_id=thread_id):
-            return Success(content=f"handed off to {thread_id}", control=result)
+            return Success(content=f"handed off to {thread_id}", control=Handoff(thread_id=str(thread_id)))
         case Fail(message=message):
-            return Success(content=message, control=result)
+            said = sayable_text(str(message))
+            return Success(content=said, control=Fail(message=said))
         case _:
             return Success(content=_text(result))
 
@@ -165,34 +161,10 @@ def _text(value: object) -> str:
 
 
 def _tool_failure(tool: Tool, attempt: int, error: ToolError) -> Failure:
-    failure = Failure(kind=error.kind, message=sayable_text(str(error)))
+    message = sayable_text(str(error))
     if not error.retry or tool.retry is None:
-        return failure
+        return Failure(kind=error.kind, message=message)
     if attempt >= tool.retry.attempts:
-        return Failure(kind=error.kind, message=f"{error} (after {attempt} attempts)", retry="exhausted")
+        return Failure(kind=error.kind, message=f"{message} (after {attempt} attempts)", retry="exhausted")
     wait = error.retry_after_ms if error.retry_after_ms is not None else tool.retry.delay_ms(attempt)
-    return Failure(kind=error.kind, message=str(error), retry="safe", after_ms=wait)
-
-
-class _TimedOut(Exception):
-    pass
-
-
-async def _within(seconds: float, work: Awaitable[object]) -> object:
-    """Like `asyncio.timeout`, but a callee that ignores its cancellation is left behind, not waited for."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    except asyncio.CancelledError:
-        await _stop(task)
-        raise
-    if not task.done():
-        await _stop(task)
-        raise _TimedOut
-    return task.result()
-
-
-async def _stop(task: asyncio.Future[object]) -> None:
-    task.cancel()
-    await asyncio.wait({task}, timeout=STOP_GRACE)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return Failure(kind=error.kind, message=message, retry="safe", after_ms=wait)

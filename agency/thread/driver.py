@@ -19,7 +19,7 @@ from typing import Literal
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.code import CodeRunner
-from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError
+from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError, WrongState
 from agency.hooks import Plan
 from agency.messages import Message
 from agency.parcels import Cancel, ChildStatus
@@ -28,18 +28,19 @@ from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.asking import Asker
 from agency.thread.batches import IN_DOUBT, BatchRunner, begin, emit_end, is_doubtful
-from agency.thread.calls import STOP_GRACE, CallRunner
+from agency.thread.calls import CallRunner
 from agency.thread.execution import Execution
 from agency.thread.feed import Feed
 from agency.thread.pipeline import Pipeline, Review
 from agency.thread.reports import call_outcome, report_of
 from agency.thread.views import status_of
+from agency.thread.workers import STOP_GRACE, TimedOut, within
 from agency.turn import effects as fx
 from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import CallOutcome, Failure, Settled, TurnOutcome
+from agency.turn.outcomes import CANCELED, CallOutcome, Failure, Settled, TurnOutcome
 from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
-from agency.wire import now_ms
+from agency.wire import now_ms, sayable_text
 
 NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
 
@@ -69,6 +70,7 @@ class Driver:
         self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended)
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
         self._held = False
         self.n = 0
         self.machine: TurnMachine | None = None
@@ -84,8 +86,7 @@ class Driver:
         self.n = run.n
         self.machine = TurnMachine(TurnCheckpoint.load(run.machine), self._blueprint.mode)
         self._asker.load_surface()
-        if self.machine.outcome is None:
-            self._go_on(self._poll(self._store.draft(self.n)), recovering=True)
+        self._go_on(self._poll(self._store.draft(self.n)), recovering=True)
 
     def begin(self, draft: Draft, messages: Sequence[Message], limits: Limits | None) -> None:
         """Start a new run."""
@@ -174,8 +175,9 @@ class Driver:
     def _answer_at_once(self, draft: Draft, request: fx.Request | None) -> bool:
         """Answer an effect that needs nobody else, within the same transaction."""
         assert self.machine is not None
-        if isinstance(request, fx.Checkpoint):  # whatever was sent to the run joins it here
-            joining = records.take_inbox(self._store, draft)
+        if isinstance(request, fx.Checkpoint):  # whatever was sent to the run joins it here, if it can still answer
+            last = self.machine.grace and request.kind == "before_completion"
+            joining = () if last else records.take_inbox(self._store, draft)
             self.machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=joining))
         elif isinstance(request, fx.SyncSurface) and not self._pipeline.shapes_calls:
             self._take_surface(draft, request, self._asker.plan(self._pipeline.tools))
@@ -189,14 +191,21 @@ class Driver:
             case fx.CallTools():
                 self._batches.prepare(draft, request)
             case fx.Sleep(id=effect, until=until):
-                records.set_timer(draft, sleep_timer(self.n, effect), until)
+                records.set_timer(draft, records.sleep_timer(self.n, effect), until)
 
     def _go_on(self, request: fx.Request | None, *, recovering: bool = False) -> None:
         if recovering and isinstance(request, fx.CallTools) and not self._batches.recover(request, self.n):
             return
         if request is not None and not isinstance(request, fx.Sleep):
             self._request = request
+        if not self.active and self._store.inbox_count:
+            self._begin_with_inbox()
         self._start()
+
+    def _begin_with_inbox(self) -> None:
+        """Somebody spoke while the last run was ending: that starts the next."""
+        draft = self._store.draft(self.n + 1)
+        self.begin(draft, records.take_inbox(self._store, draft), None)
 
     def _start(self) -> None:
         busy = self._task is not None and not self._task.done()
@@ -204,16 +213,18 @@ class Driver:
             self._task = asyncio.create_task(self._drive(), name=f"run {self.run_id}")
 
     def _close_run(self, draft: Draft, outcome: TurnOutcome) -> None:
-        """The run has ended: call back the children, keep what was sent too late, tell the parent."""
+        """The run has ended: call back the children, keep what was sent too late, and tell the parent."""
         at = now_ms()
         for child in records.children(draft, status="waiting"):
             records.end_child(draft, child.token, "canceled", None, at)
-            records.drop_timer(draft, child_timer(child.token))
+            records.drop_timer(draft, records.child_timer(child.token))
             records.send(draft, Cancel(to=child.thread))
-        late = records.take_inbox(self._store, draft)
-        draft.messages.extend([m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1)])
-        draft.execute("DELETE FROM timers WHERE name LIKE 'sleep:%'")
-        draft.execute("DELETE FROM effects")
+            draft.emit(events.subagent_completed(child.thread, "canceled", ""))
+        if outcome == CANCELED:  # else the next run begins with what came too late for this one
+            late = records.take_inbox(self._store, draft)
+            draft.messages.extend(m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1))
+        records.drop_sleeps(draft)
+        records.forget_all_calls(draft)
         if self._thread.parent is not None and self.n == 1:
             records.send(draft, report_of(self._thread, outcome))
 
@@ -228,13 +239,14 @@ class Driver:
             self._task.cancel()
 
     async def hold(self) -> None:
-        """Stop what is being performed and start nothing new. Finished calls have their results; others have none."""
-        self._held = True
+        """Stop what is being performed and begin nothing new. Finished calls have their results; others have none."""
+        self._held = self._batches.held = True
         task = self._task
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=2 * STOP_GRACE)
-        self._task = None  # one that will not stop is left behind
+        if self._task is task:
+            self._task = None  # one that will not stop is left behind
 
     async def cancel(self) -> None:
         """End the run as canceled."""
@@ -245,6 +257,12 @@ class Driver:
         await self._stop(lambda: _aborted(error))
 
     async def _stop(self, ending: Callable[[], fx.Input]) -> None:
+        """Stop the run once, however many ask for it, and see it through even if they go away."""
+        if self._stopping is None or self._stopping.done():
+            self._stopping = asyncio.create_task(self._stop_now(ending), name=f"stop {self.run_id}")
+        await asyncio.shield(self._stopping)
+
+    async def _stop_now(self, ending: Callable[[], fx.Input]) -> None:
         run = self.n
         await self.hold()
         try:
@@ -253,7 +271,7 @@ class Driver:
                 dropped = self._batches.drop(draft)
                 self.advance(draft, *([dropped] if dropped else []), ending())
         finally:
-            self._held = False
+            self._held = self._batches.held = False
             self._start()
 
     def _batch_ended(self, draft: Draft, answer: fx.ToolsAnswered, failed_hook: HookFailed | None) -> None:
@@ -263,7 +281,7 @@ class Driver:
 
     async def _drive(self) -> None:
         try:
-            while self._request is not None and self._task is asyncio.current_task():
+            while self._request is not None and not self._held and self._task is asyncio.current_task():
                 request, self._request = self._request, None
                 await self._perform(request)
         except asyncio.CancelledError:
@@ -285,8 +303,10 @@ class Driver:
                     await self._exec_code(request)
                 case _:
                     raise AssertionError(f"{request!r} is not performed here")
-        except HookFailed as error:
-            if self._awaited(run, request.id):
+        except StoreError:
+            raise
+        except Exception as error:  # a run ends with a code, whatever happens
+            if self.error is None and self._awaited(run, request.id):
                 self.advance(self._store.draft(run), _aborted(error))
 
     def _awaited(self, run: int, effect: int) -> bool:
@@ -316,7 +336,7 @@ class Driver:
         except ModelError as error:
             failure = fx.ModelFailure(
                 code=error.model_code,
-                message=str(error),
+                message=sayable_text(str(error)),
                 retryable=error.retryable,
                 retry_after_ms=error.retry_after_ms,
             )
@@ -349,7 +369,7 @@ class Driver:
     def child_ended(self, draft: Draft, child: records.Child, status: ChildStatus, report: str) -> None:
         """A child's run has ended, or its time has: that is the result of the call that started it."""
         records.end_child(draft, child.token, status, report, now_ms())
-        records.drop_timer(draft, child_timer(child.token))
+        records.drop_timer(draft, records.child_timer(child.token))
         draft.emit(events.subagent_completed(child.thread, status, report))
         outcome = call_outcome(status, report)
         if self._batches.take_report(draft, child, outcome):
@@ -390,30 +410,40 @@ class Driver:
             error = DefinitionError("this agent works in code mode and the system has no code_runner")
             self.advance(self._store.draft(run), _aborted(error))
             return
-        ran = await Execution(request, run, self._store, self._run_code_call).perform(runner)
+        execution = Execution(request, run, self._store, self._run_code_call)
+        seconds_left = self._seconds_left()
+        try:
+            ran = await (
+                execution.perform(runner) if seconds_left is None else within(seconds_left, execution.perform(runner))
+            )
+        except TimedOut:
+            ran = execution.stopped("the run's time is used up")
         if self._awaited(run, request.id):
             draft = self._store.draft(run)
             records.forget_calls(draft, request.id)
             self.advance(draft, ran)
 
-    async def _run_code_call(self, effect: int, call: PendingCall, had_begun: bool) -> Settled:
+    async def _run_code_call(self, run: int, effect: int, call: PendingCall, had_begun: bool) -> Settled:
         """Run a call that executed code makes."""
-        draft, review = self._store.draft(self.n), Review()
+        self._check_code(run, effect)
+        draft, review = self._store.draft(run), Review()
         tool = self._pipeline.tools.get(call.call.name)
         failed_hook: HookFailed | None = None
         await self._pipeline.on_model_result(draft, self.run_id, fx.ModelReply(tool_calls=(call.call,)), review)
+        self._check_code(run, effect)
         if not had_begun:
             begin(draft, effect, [call])
             self.commit(draft)
-            draft = self._store.draft(self.n)
+            draft = self._store.draft(run)
         if review.ask:
             outcome: CallOutcome = Failure(kind="permission_denied", source="policy", message=NOT_FROM_CODE)
         elif had_begun and is_doubtful(tool):
             outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
         else:
-            outcome, draft, failed_hook = await self._runner.run(call, self.n, effect, self._seconds_left())
+            outcome, draft, failed_hook = await self._runner.run(call, run, effect, self._seconds_left())
+            self._check_code(run, effect)
         if outcome.status == "deferred":
-            draft = self._store.draft(self.n)
+            draft = self._store.draft(run)
             outcome = Failure(kind="invalid_request", source="runtime", message="code cannot wait for this tool")
         emit_end(draft, call, outcome)
         records.end_call(draft, effect, call.id, outcome)
@@ -422,17 +452,17 @@ class Driver:
             raise failed_hook
         return outcome
 
+    def _check_code(self, run: int, effect: int) -> None:
+        """Code may run on in a thread of its own after its run has ended; it calls nothing any more."""
+        if self._held or not self._awaited(run, effect):
+            raise WrongState(f"run {run_id(self._thread.id, run)} no longer waits for this code")
 
-def _aborted(error: AgencyError) -> fx.Aborted:
+
+def _aborted(error: Exception) -> fx.Aborted:
     reason: Literal["middleware_abort", "runtime_error"] = (
         "middleware_abort" if isinstance(error, HookFailed) else "runtime_error"
     )
-    return fx.Aborted(at=now_ms(), reason=reason, code=error.code, message=str(error))
-
-
-def sleep_timer(run: int, effect: int) -> str:
-    return f"sleep:{run}.{effect}"
-
-
-def child_timer(token: str) -> str:
-    return f"child:{token}"
+    code, message = AgencyError.code, f"{type(error).__name__}: {error}"
+    if isinstance(error, AgencyError):
+        code, message = error.code, str(error)
+    return fx.Aborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from agency.code import CodeResult, CodeRunner
@@ -17,12 +17,16 @@ from agency.errors import HookFailed, StoreError
 from agency.messages import ToolCall
 from agency.store import records
 from agency.store.store import ThreadStore
+from agency.thread.workers import is_ours
 from agency.turn.effects import CodeCall, CodeRan, ExecCode, PendingCall
 from agency.turn.outcomes import Settled
-from agency.wire import now_ms
+from agency.wire import now_ms, sayable, sayable_text
 
-RunCall = Callable[[int, PendingCall, bool], Awaitable[Settled]]
-"""Effect, call, and whether it had begun before a crash."""
+RunCall = Callable[[int, int, PendingCall, bool], Awaitable[Settled]]
+"""Run, effect, call, and whether it had begun before a crash."""
+
+
+_RESULT = TypeAdapter(CodeResult)
 
 
 class Execution:
@@ -34,26 +38,35 @@ class Execution:
         self._run_call = run_call
         self._recorded = records.calls(store, run, request.id)
         self._count = 0
+        self._failed: HookFailed | StoreError | None = None
         self._made: list[CodeCall] = []
 
     async def perform(self, runner: CodeRunner) -> CodeRan:
         """Run it. What the code does wrong is its output, for the model to read."""
         request = self._request
         try:
-            result = await runner.run(request.code, request.state, self._call)
-        except (HookFailed, StoreError):
-            raise
-        except Exception as error:
+            result = _RESULT.validate_python(await runner.run(request.code, request.state, self._call))
+            to_json([result.state, result.submitted])
+        except BaseException as error:
+            if is_ours(error):
+                raise
             result = CodeResult(output=f"{type(error).__name__}: {error}", state=request.state)
+        if self._failed is not None:  # the code may have swallowed it
+            raise self._failed
         return CodeRan(
             id=request.id,
             at=now_ms(),
-            output=result.output,
+            output=sayable_text(result.output),
             calls=tuple(self._made),
-            state=result.state,
-            submitted=result.submitted,
-            error=result.error,
+            state=sayable(result.state),
+            submitted=None if result.submitted is None else (sayable(result.submitted[0]),),
+            error=None if result.error is None else sayable_text(result.error),
         )
+
+    def stopped(self, why: str) -> CodeRan:
+        """What is left to say when it had to be stopped."""
+        request = self._request
+        return CodeRan(id=request.id, at=now_ms(), output=why, calls=tuple(self._made), state=request.state)
 
     async def _call(self, name: str, args: JsonValue) -> Settled:
         self._count += 1
@@ -62,6 +75,10 @@ class Execution:
         outcome = self._recorded.get(call.id)
         if outcome is None or outcome.status == "deferred":
             pending = PendingCall(call=call, key=f"{self._run}.{self._request.id}.{call.id}")
-            outcome = await self._run_call(self._request.id, pending, call.id in self._recorded)
+            try:
+                outcome = await self._run_call(self._run, self._request.id, pending, call.id in self._recorded)
+            except (HookFailed, StoreError) as error:
+                self._failed = self._failed or error
+                raise
         self._made.append(CodeCall(id=call.id, name=name, outcome=outcome))
         return outcome

@@ -68,6 +68,8 @@ class Feed:
         stream, seen = None, 0
         while True:
             self._changed.clear()
+            if self._closed:
+                return
             page = self._stored(after)
             for event in page:
                 assert event.seq is not None
@@ -85,7 +87,7 @@ class Feed:
                 delta = self._delta(stream, seen)
                 seen = len(stream.text)
                 yield delta
-            elif not follow or self._closed:
+            elif not follow:
                 return
             elif self._store.last_seq == after:
                 await self._changed.wait()

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from agency.errors import AgencyError
+from agency.parcels import Cancel, Report, Spawn
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
@@ -20,41 +21,46 @@ RETRY_MOST = 10.0
 
 
 class Postman:
-    """Delivers the outbox, in order, until it is empty; what fails is tried again, later and later."""
+    """Delivers the outbox, in order for each addressee; what fails is tried again, later and later."""
 
     def __init__(self, store: ThreadStore, runtime: Runtime, commit: Callable[[Draft], None]) -> None:
         self._store = store
         self._runtime = runtime
         self._commit = commit
         self._task: asyncio.Task[None] | None = None
+        self._stopped = False
 
     def start(self) -> None:
-        if self._task is None or self._task.done():
+        if not self._stopped and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._deliver_all(), name=f"outbox {self._store.thread_id}")
 
     async def stop(self) -> None:
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
     async def _deliver_all(self) -> None:
         wait = RETRY_FIRST
-        while (letter := records.next_parcel(self._store)) is not None:
-            seq, parcel = letter
-            try:
-                await self._runtime.deliver(parcel)
-            except Exception as error:
-                log.warning("%s: cannot deliver %s to %s: %r", self._store.thread_id, parcel.kind, parcel.to, error)
+        while letters := records.parcels(self._store):
+            unreachable: set[str] = set()
+            for seq, parcel in letters:
+                if parcel.to not in unreachable and not await self._deliver(seq, parcel):
+                    unreachable.add(parcel.to)
+            if unreachable:
                 await asyncio.sleep(wait)
-                wait = min(2 * wait, RETRY_MOST)
-                continue
-            wait = RETRY_FIRST
-            draft = self._store.draft()
-            records.acknowledge(draft, seq)
-            try:
-                self._commit(draft)
-            except AgencyError:
-                return  # the activation is over; whoever opens the file next delivers again
+            wait = min(2 * wait, RETRY_MOST) if unreachable else RETRY_FIRST
+
+    async def _deliver(self, seq: int, parcel: Spawn | Report | Cancel) -> bool:
+        try:
+            await self._runtime.deliver(parcel)
+        except Exception as error:
+            log.warning("%s: cannot deliver %s to %s: %r", self._store.thread_id, parcel.kind, parcel.to, error)
+            return False
+        draft = self._store.draft()
+        records.acknowledge(draft, seq)
+        self._commit(draft)
+        return True
 
 
 class Clock:
@@ -64,23 +70,27 @@ class Clock:
         self._store = store
         self._fire = fire
         self._handle: asyncio.TimerHandle | None = None
+        self._stopped = False
 
     def set(self) -> None:
         """Look at the timers, now or when the next one is due."""
-        self.stop()
-        timers = records.timers(self._store)
-        if timers:
-            wait = max(0, timers[0][1] - now_ms()) / 1000
-            self._handle = asyncio.get_running_loop().call_later(wait, self._look)
-
-    def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-            self._handle = None
+        timers = [] if self._stopped else records.timers(self._store)
+        if timers:
+            due = timers[0][1]
+            wait = max(0, due - now_ms()) / 1000
+            self._handle = asyncio.get_running_loop().call_later(wait, self._look, due)
 
-    def _look(self) -> None:
+    def stop(self) -> None:
+        self._stopped = True
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _look(self, expected: int) -> None:
+        now = max(expected, now_ms())  # the wall clock may have been set back meanwhile
         try:
-            for name in [name for name, due in records.timers(self._store) if due <= now_ms()]:
+            for name in [name for name, due in records.timers(self._store) if due <= now]:
                 self._fire(name)
         except AgencyError as error:
             log.warning("%s: timers stop: %s", self._store.thread_id, error)

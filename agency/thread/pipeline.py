@@ -15,6 +15,7 @@ from agency.errors import AgencyError, DefinitionError, HookFailed
 from agency.hooks import ChildReport, HookContext, Middleware, Plan
 from agency.messages import ToolCall
 from agency.store.draft import Draft
+from agency.thread.workers import is_ours
 from agency.tools import Tool
 from agency.turn.effects import ModelReply
 from agency.turn.outcomes import Decision
@@ -135,7 +136,9 @@ class Pipeline:
         try:
             result = await getattr(mw, hook)(ctx, *args)
             ctx.store.try_out(mark)
-        except Exception as error:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             raise HookFailed(mw.name, hook, error) from error
         return result
 

@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import HookFailed, InvalidInput, NotFound, WrongState
 from agency.events import Event
 from agency.hooks import ChildReport
-from agency.messages import Message, ToolCall
+from agency.messages import MESSAGE_CHARS, Message, ToolCall
 from agency.parcels import Cancel, Report
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
-from agency.store.store import ThreadStore, holds_thread, run_id
+from agency.store.store import ThreadStore, run_id
 from agency.system import AgentSystem
 from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
@@ -39,10 +41,7 @@ from agency.thread.views import (
 from agency.turn import effects as fx
 from agency.turn.outcomes import Approve, Decision, Deny, Edit
 from agency.turn.state import Limits
-from agency.wire import now_ms, sayable_text
-
-MESSAGE_CHARS = 1_000_000
-"""The longest message that is accepted."""
+from agency.wire import explain, now_ms, sayable_text
 
 
 class Thread:
@@ -87,7 +86,6 @@ class Thread:
                 "metadata": create[0].model_dump_json(),
                 "blueprint": create[1].model_dump_json(),
             }
-        new = create is not None and not holds_thread(path)
         store = ThreadStore.open(path, create=rows, synchronous=synchronous)
         try:
             metadata = ThreadMetadata.model_validate_json(str(store.meta("metadata")))
@@ -98,8 +96,6 @@ class Thread:
             await thread._wake()
         except BaseException:
             store.close()
-            if new:
-                path.unlink()
             raise
         return thread
 
@@ -123,6 +119,18 @@ class Thread:
         """Whether this activation can still be used; if not, open the thread again."""
         return self._driver.error is None
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether there is nothing left to do here: no run at work, nothing to deliver, no timer."""
+        if not self.alive:
+            return True
+        return not (self._busy() or records.parcels(self._store) or records.timers(self._store))
+
+    async def rest(self) -> None:
+        """Return when it is at rest."""
+        while not self.at_rest:
+            await self._feed.wait()
+
     # Changing it.
 
     async def send(
@@ -139,6 +147,8 @@ class Thread:
         """
         self._check_alive()
         messages = _acceptable(message)
+        if limits is not None:
+            limits = _valid(_LIMITS, limits, "limits")
         if idempotency_key is not None and (known := records.request(self._store, idempotency_key)) is not None:
             run, status = known
             return Accepted.model_validate({"run_id": run_id(self.id, run), "status": status})
@@ -157,13 +167,14 @@ class Thread:
 
     async def decide(self, decisions: Mapping[str, Decision]) -> None:
         """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
-        asked = self._check_decisions(decisions)
+        decided = _valid(_DECISIONS, dict(decisions), "decisions")
+        asked = self._check_decisions(decided)
         draft = self._store.draft(self._driver.n)
-        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decisions))
-        if self._check_decisions(decisions) != asked:  # while the hooks ran, that run ended and another one asks
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decided))
+        if self._check_decisions(decided) != asked:  # while the hooks ran, that run ended and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self.id}")
         _, effect = asked
-        self._driver.advance(draft, fx.CallsDecided(id=effect, at=now_ms(), decisions=dict(decisions)))
+        self._driver.advance(draft, fx.CallsDecided(id=effect, at=now_ms(), decisions=decided))
 
     async def approve(self) -> None:
         """Let every call that waits for a person run."""
@@ -198,7 +209,7 @@ class Thread:
         self._check_alive()
         match parcel:
             case Cancel():
-                if self._driver.active:
+                if self._driver.active and self._driver.n == 1:  # the run that the parent started, and no later one
                     await self._driver.cancel()
             case Report():
                 await self._child_reported(parcel)
@@ -236,6 +247,7 @@ class Thread:
 
     def run(self) -> RunEnvelope:
         """The latest run, as it is now."""
+        self._check_alive()
         stored = records.last_run(self._store)
         if stored is None:
             raise NotFound(f"thread {self.id} has not run yet")
@@ -261,9 +273,9 @@ class Thread:
 
     async def close(self) -> None:
         """Stop here. A run in progress is left as it is and carries on when the thread is opened again."""
+        await self._driver.hold()
         self._clock.stop()
         await self._postman.stop()
-        await self._driver.hold()
         self._driver.fail(WrongState(f"thread {self.id} is closed"))
         self._store.close()
 
@@ -332,11 +344,23 @@ class Thread:
             raise
 
 
+_LIMITS = TypeAdapter(Limits)
+_DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
+_MESSAGES = TypeAdapter(tuple[Message, ...])
+Validated = TypeVar("Validated")
+
+
+def _valid(adapter: TypeAdapter[Validated], given: object, what: str) -> Validated:
+    try:
+        return adapter.validate_python(given)
+    except ValidationError as error:
+        raise InvalidInput(f"wrong {what}: {explain(error)}") from error
+
+
 def _acceptable(message: str | Message | Sequence[Message]) -> tuple[Message, ...]:
     if isinstance(message, str):
-        messages: tuple[Message, ...] = (Message(role="user", content=message),)
-    else:
-        messages = (message,) if isinstance(message, Message) else tuple(message)
+        message = Message(role="user", content=message)
+    messages = _valid(_MESSAGES, (message,) if isinstance(message, Message) else message, "message")
     if not messages:
         raise InvalidInput("there is no message")
     for one in messages:

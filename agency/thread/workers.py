@@ -1,7 +1,7 @@
-"""Running other people's code: a sync tool off the event loop, and telling whose cancellation one meets.
+"""Running other people's code: a sync tool off the event loop, and stopping what will not stop.
 
-A sync tool gets a thread of its own for each call, and a daemon: a tool that hangs can be left behind, holds up no other call, and does
-not keep the process from ending. (An executor's threads do all three.)
+Each call of a sync tool gets a thread of its own, a daemon: a tool that hangs can be left behind, holds up no other
+call, and does not keep the process from ending. (An executor's threads do all three.)
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
+
+STOP_GRACE = 2.0
+"""Seconds that code which is stopped gets to clean up before it is left behind."""
 
 Result = TypeVar("Result")
 
@@ -46,7 +49,36 @@ async def in_worker_thread(function: Callable[[], Result]) -> Result:
     return await future
 
 
-def is_being_canceled() -> bool:
-    """Whether somebody cancels the task we are in, or the code that it runs has raised `CancelledError` by itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def is_ours(error: BaseException) -> bool:
+    """Whether what other people's code raised is meant for us: Ctrl-C, or the cancellation of the task we are in.
+
+    Anything else, exit() and a `CancelledError` of its own included, is a failure of that code.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt)
+
+
+class TimedOut(Exception):
+    """Ours, and not the `TimeoutError` that the code itself may raise."""
+
+
+async def within(seconds: float, work: Awaitable[Result]) -> Result:
+    """Like `asyncio.timeout`, but code that ignores its cancellation is left behind, not waited for."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _stop(task)
+        raise
+    if not task.done():
+        await _stop(task)
+        raise TimedOut
+    return task.result()
+
+
+async def _stop(task: asyncio.Future[Result]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=STOP_GRACE)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import assert_never
 
 from agency.messages import ToolCall
 from agency.turn.effects import ModelReply, PendingCall
@@ -37,17 +38,21 @@ def decided(pending: PendingCall, decision: Decision | None) -> PendingCall:
         case Edit(args=args):
             call = pending.call.model_copy(update={"args": args})
             return replace(pending, approved=True, edited=True, call=call)
-        case _:
+        case Deny() | None:
             return pending
+    assert_never(decision)
 
 
 def outcome_after(decision: Decision) -> CallOutcome:
     """What a decision makes of a call's outcome: a denied call has its result, another waits for its batch."""
-    if isinstance(decision, Deny):
-        because = f": {decision.reason}" if decision.reason else ""
-        message = f"a person denied this call, it was not run{because}"
-        return Failure(kind="permission_denied", source="policy", message=message)
-    return Deferred(waits_for="batch")
+    match decision:
+        case Deny(reason=reason):
+            because = f": {reason}" if reason else ""
+            message = f"a person denied this call, it was not run{because}"
+            return Failure(kind="permission_denied", source="policy", message=message)
+        case Approve() | Edit():
+            return Deferred(waits_for="batch")
+    assert_never(decision)
 
 
 def settled(state: WaitingTools) -> list[tuple[PendingCall, Settled]]:

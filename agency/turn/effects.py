@@ -7,13 +7,14 @@ An effect with an `id` waits for exactly one answer that carries the same id. `E
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from agency.events import NewEvent
 from agency.messages import Message, ToolCall, Usage
 from agency.turn.outcomes import CallOutcome, Decision, Settled, TurnOutcome
+from agency.wire import CHECKED
 
 CheckpointKind = Literal["after_work", "before_completion"]
 ReplyStop = Literal["stop", "tool_use", "unknown", "output_limit", "context_overflow", "content_filter", "cancelled"]
@@ -43,6 +44,10 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
+    """What a model answered; made by providers."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     stop: ReplyStop = "unknown"

@@ -167,6 +167,11 @@ class TurnMachine:
         return state.outcome if isinstance(state, st.Ended) else None
 
     @property
+    def grace(self) -> bool:
+        """Whether this is the turn after the last one: what it says ends the run."""
+        return self._m.grace
+
+    @property
     def outstanding(self) -> int | None:
         """The id of the effect that waits for an answer."""
         return getattr(self._m.state, "effect", None)
@@ -384,7 +389,9 @@ class TurnMachine:
             self._emit(events.model_failed(failure.code, failure.message, None))
             self._end(out.Stopped(reason="provider_error", code=failure.code, message=failure.message))
             return
-        until = self._m.now + retry_delay(self._m.attempts, failure.retry_after_ms)
+        delay = retry_delay(self._m.attempts, failure.retry_after_ms)
+        remaining = self.remaining_ms(self._m.now)
+        until = self._m.now + (delay if remaining is None else min(delay, remaining))
         self._emit(events.model_failed(failure.code, failure.message, until))
         self._wait(st.WaitingSleep(effect=self._new_effect(), until=until, then=st.RetryModel(request=state.request)))
 
@@ -574,6 +581,8 @@ class TurnMachine:
         results: list[Message] = []
         for pending in calls:
             outcome = outcomes.get(pending.id)
+            if outcome is not None and outcome.status == "deferred" and outcome.waits_for == "child":
+                self._emit(events.tool_error(pending.call.name, pending.id, out.Cancelled().text))
             settled = out.Cancelled() if outcome is None or outcome.status == "deferred" else outcome
             results.append(tool_message(pending, settled))
         self._say(results)

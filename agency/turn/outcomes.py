@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from agency.errors import FailureKind
+from agency.wire import CHECKED
 
 FailureSource = Literal["runtime", "tool", "middleware", "policy", "cancellation"]
 
@@ -91,6 +92,8 @@ CallOutcome = Annotated[Success | Failure | Cancelled | Deferred, Field(discrimi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
+    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+
     decision: Literal["approve"] = "approve"
 
 
@@ -98,12 +101,16 @@ class Approve:
 class Edit:
     """Run the call, with these arguments instead of the model's."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+
     decision: Literal["edit"] = "edit"
     args: dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deny:
+    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+
     decision: Literal["deny"] = "deny"
     reason: str = ""
 

@@ -166,7 +166,7 @@ class TurnCheckpoint:
     mode_state: JsonValue = None
 
     def dump(self) -> bytes:
-        return _CHECKPOINT.dump_json(self)
+        return _CHECKPOINT.dump_json(self, warnings="error")  # what is written must be readable
 
     @staticmethod
     def load(stored: bytes | str) -> TurnCheckpoint:

@@ -201,7 +201,7 @@ async def test_whatever_a_tool_does_wrong_is_its_result_and_the_run_goes_on(buil
         results = await texts(thread, "tool")
         assert results[0] == "Error (execution): RuntimeError: broken"
         assert results[1] == "Error (unavailable): no such order"
-        assert results[2] == "Error (execution): bad canceled itself"
+        assert results[2] == "Error (execution): CancelledError: "
         assert results[3].startswith("Error (execution): bad returned what JSON cannot say")
         assert results[4] == "Error (execution): SystemExit: 3"
         assert results[5].startswith("Error (invalid_request): wrong arguments for bad: how: Field required")
