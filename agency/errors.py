@@ -80,7 +80,8 @@ class HookFailed(AgencyError):
     def __init__(self, middleware: str, hook: str, cause: BaseException) -> None:
         self.middleware = middleware
         self.hook = hook
-        super().__init__(f"middleware {middleware!r} failed in {hook}: {type(cause).__name__}: {cause}")
+        message = f"middleware {middleware!r} failed in {hook}: {type(cause).__name__}: {cause}"
+        super().__init__(message.encode("utf-8", "replace").decode())
 
 
 class ModelError(AgencyError):

@@ -49,10 +49,15 @@ STEPS: list[str] = [
 
 def check(db: sqlite3.Connection, path: str) -> int:
     """The file's version; 0 is an empty file. Refuses, without touching it, a file that is not for us."""
+    snapshot = not db.in_transaction  # somebody else may be creating it right now
     try:
+        if snapshot:
+            db.execute("BEGIN")
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
         (application,) = db.execute("PRAGMA application_id").fetchone()
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if snapshot:
+            db.execute("ROLLBACK")
     except sqlite3.OperationalError:
         raise  # no room, no rights, too many open files: not the file's fault
     except sqlite3.DatabaseError as error:

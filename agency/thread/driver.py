@@ -219,7 +219,7 @@ class Driver:
             records.end_child(draft, child.token, "canceled", None, at)
             records.drop_timer(draft, records.child_timer(child.token))
             records.send(draft, Cancel(to=child.thread))
-            draft.emit(events.subagent_completed(child.thread, "canceled", ""))
+            draft.events.insert(-1, events.subagent_completed(child.thread, "canceled", ""))  # before the run's own end
         if outcome == CANCELED:  # else the next run begins with what came too late for this one
             late = records.take_inbox(self._store, draft)
             draft.messages.extend(m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1))

@@ -41,7 +41,7 @@ from agency.thread.views import (
 from agency.turn import effects as fx
 from agency.turn.outcomes import Approve, Decision, Deny, Edit
 from agency.turn.state import Limits
-from agency.wire import explain, now_ms, sayable_text
+from agency.wire import explain, now_ms, sayable, sayable_text
 
 
 class Thread:
@@ -167,7 +167,7 @@ class Thread:
 
     async def decide(self, decisions: Mapping[str, Decision]) -> None:
         """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
-        decided = _valid(_DECISIONS, dict(decisions), "decisions")
+        decided = {call_id: _sayable(d) for call_id, d in _valid(_DECISIONS, dict(decisions), "decisions").items()}
         asked = self._check_decisions(decided)
         draft = self._store.draft(self._driver.n)
         await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decided))
@@ -355,6 +355,16 @@ def _valid(adapter: TypeAdapter[Validated], given: object, what: str) -> Validat
         return adapter.validate_python(given)
     except ValidationError as error:
         raise InvalidInput(f"wrong {what}: {explain(error)}") from error
+
+
+def _sayable(decision: Decision) -> Decision:
+    match decision:
+        case Deny(reason=reason):
+            return Deny(reason=sayable_text(reason))
+        case Edit(args=args):
+            return Edit(args={sayable_text(name): sayable(value) for name, value in args.items()})
+        case Approve():
+            return decision
 
 
 def _acceptable(message: str | Message | Sequence[Message]) -> tuple[Message, ...]:
