@@ -70,7 +70,7 @@ class Model(Protocol):
     """A provider of models.
 
     `respond` passes text to `on_delta` as it comes and returns the whole reply. It raises `ModelError` when the
-    provider fails, and stops at once when it is cancelled.
+    provider fails, and stops at once when it is canceled.
     """
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply: ...

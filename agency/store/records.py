@@ -14,9 +14,9 @@ from agency.messages import Message
 from agency.parcels import PARCEL, Cancel, Report, Spawn
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
-from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Success
+from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
 
-_OUTCOME: TypeAdapter[Success | Failure | Cancelled | Deferred] = TypeAdapter(CallOutcome)
+_OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
 
 
 # Runs

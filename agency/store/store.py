@@ -94,9 +94,13 @@ class ThreadStore:
 
     def close(self) -> None:
         self.closed = True
-        self._db.interrupt()  # a tool that was left behind may be reading in a worker thread
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            self._db.interrupt()  # a tool that was left behind is reading in its worker thread
+            self._lock.acquire()
+        try:
             self._db.close()
+        finally:
+            self._lock.release()
 
     def draft(self, run: int = 0) -> Draft:
         return Draft(self, run)

@@ -19,7 +19,7 @@ from agency.store.store import ThreadStore
 from agency.thread.calls import CallRunner
 from agency.tools import Tool
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
-from agency.turn.outcomes import CallOutcome, Cancelled, Deferred, Failure, Settled, Success
+from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Settled, Success
 from agency.wire import now_ms
 
 IN_DOUBT = (
@@ -127,14 +127,14 @@ class BatchRunner:
                         tasks.create_task(self._run(batch, call, seconds_left()))
 
     def drop(self, draft: Draft) -> ToolsAnswered | None:
-        """Give up the batch under way: results where there are some, `Cancelled` for the rest."""
+        """Give up the batch under way: results where there are some, `Canceled` for the rest."""
         batch, self._batch = self._batch, None
         if batch is None:
             return None
         for call in batch.calls.values():
             if call.id not in batch.outcomes:
-                batch.outcomes[call.id] = Cancelled()
-                emit_end(draft, call, Cancelled())
+                batch.outcomes[call.id] = Canceled()
+                emit_end(draft, call, Canceled())
         return ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
 
     def take_report(self, draft: Draft, child: records.Child, outcome: Settled) -> bool:
@@ -212,5 +212,5 @@ def emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:
     match outcome:
         case Success(content=content):
             draft.emit(events.tool_output(call.call.name, call.id, content))
-        case Failure() | Cancelled():
+        case Failure() | Canceled():
             draft.emit(events.tool_error(call.call.name, call.id, outcome.text))

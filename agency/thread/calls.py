@@ -50,7 +50,7 @@ class CallRunner:
         """
         draft = self._store.draft(run)
         outcome = await self._outcome(pending, draft, run, effect, limit_s)
-        if outcome.status in ("failure", "cancelled"):
+        if outcome.status in ("failure", "canceled"):
             draft = self._store.draft(run)
         mark = draft.mark()
         try:

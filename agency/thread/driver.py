@@ -250,7 +250,7 @@ class Driver:
 
     async def cancel(self) -> None:
         """End the run as canceled."""
-        await self._stop(lambda: fx.Canceled(at=now_ms()))
+        await self._stop(lambda: fx.RunCanceled(at=now_ms()))
 
     async def abort(self, error: AgencyError) -> None:
         """End the run as an error that is not the model's."""
@@ -458,11 +458,11 @@ class Driver:
             raise WrongState(f"run {run_id(self._thread.id, run)} no longer waits for this code")
 
 
-def _aborted(error: Exception) -> fx.Aborted:
+def _aborted(error: Exception) -> fx.RunAborted:
     reason: Literal["middleware_abort", "runtime_error"] = (
         "middleware_abort" if isinstance(error, HookFailed) else "runtime_error"
     )
     code, message = AgencyError.code, f"{type(error).__name__}: {error}"
     if isinstance(error, AgencyError):
         code, message = error.code, str(error)
-    return fx.Aborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))
+    return fx.RunAborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))

@@ -7,7 +7,7 @@ from pydantic_core import to_json
 from agency.blueprint import ThreadMetadata
 from agency.parcels import ChildStatus, Report
 from agency.thread.views import result_of
-from agency.turn.outcomes import Cancelled, Failure, Settled, Stopped, Success, TurnOutcome
+from agency.turn.outcomes import Canceled, Failure, Settled, Stopped, Success, TurnOutcome
 
 
 def call_outcome(status: ChildStatus, report: str) -> Settled:
@@ -15,7 +15,7 @@ def call_outcome(status: ChildStatus, report: str) -> Settled:
         case "completed":
             return Success(content=report)
         case "canceled":
-            return Cancelled(reason="the subagent was canceled")
+            return Canceled(reason="the subagent was canceled")
         case "timed_out":
             return Failure(kind="timeout", source="runtime", message=f"the subagent was stopped: {report}")
         case "failed":
@@ -29,6 +29,6 @@ def report_of(thread: ThreadMetadata, outcome: TurnOutcome) -> Report:
     result = result_of(outcome)
     text = result if isinstance(result, str) else to_json(result).decode()
     if isinstance(outcome, Stopped):
-        status = "canceled" if outcome.reason == "cancelled" else "failed"
+        status = "canceled" if outcome.reason == "canceled" else "failed"
         text = f"{outcome.code}: {outcome.message}"
     return Report(to=parent.thread_id, thread_id=thread.id, token=parent.token, status=status, report=text)

@@ -76,7 +76,7 @@ def status_of(machine: TurnMachine) -> RunStatus:
     match machine.outcome:
         case None:
             return "paused" if machine.paused else "running"
-        case Stopped(reason="cancelled"):
+        case Stopped(reason="canceled"):
             return "canceled"
         case Stopped():
             return "error"

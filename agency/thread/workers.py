@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 async def in_worker_thread(function: Callable[[], Result]) -> Result:
-    """What `function` returns or raises. When cancelled, it returns at once and the thread is left to end by itself."""
+    """What `function` returns or raises. When canceled, it returns at once and the thread is left to end by itself."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
     context = contextvars.copy_context()

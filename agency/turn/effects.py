@@ -17,7 +17,7 @@ from agency.turn.outcomes import CallOutcome, Decision, Settled, TurnOutcome
 from agency.wire import CHECKED
 
 CheckpointKind = Literal["after_work", "before_completion"]
-ReplyStop = Literal["stop", "tool_use", "unknown", "output_limit", "context_overflow", "content_filter", "cancelled"]
+ReplyStop = Literal["stop", "tool_use", "unknown", "output_limit", "context_overflow", "content_filter", "canceled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,12 +259,12 @@ class LimitsLifted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Canceled:
+class RunCanceled:
     at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aborted:
+class RunAborted:
     """The driver cannot go on: a hook failed, or it met an error of its own."""
 
     at: int
@@ -274,4 +274,4 @@ class Aborted:
 
 
 Answer = SurfaceSynced | ModelReplied | ModelFailed | ToolsAnswered | CodeRan | CheckpointTaken | Woke
-Input = Answer | CallSettled | CallsDecided | LimitsLifted | Canceled | Aborted
+Input = Answer | CallSettled | CallsDecided | LimitsLifted | RunCanceled | RunAborted

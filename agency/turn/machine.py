@@ -87,7 +87,7 @@ _BAD_STOPS = {
     "content_filter": out.Stopped(
         reason="provider_error", code="ERR_CONTENT_FILTER", message="the provider's content filter stopped the reply"
     ),
-    "cancelled": out.CANCELED,
+    "canceled": out.CANCELED,
 }
 
 
@@ -232,9 +232,9 @@ class TurnMachine:
                 self._code_ran(given)
             case fx.LimitsLifted():
                 self._limits_lifted(given)
-            case fx.Canceled():
+            case fx.RunCanceled():
                 self._stop(given, out.CANCELED)
-            case fx.Aborted():
+            case fx.RunAborted():
                 self._stop(given, out.Stopped(reason=given.reason, code=given.code, message=given.message))
             case _:
                 assert_never(given)
@@ -558,7 +558,7 @@ class TurnMachine:
 
     # Endings.
 
-    def _stop(self, given: fx.Canceled | fx.Aborted, outcome: out.Stopped) -> None:
+    def _stop(self, given: fx.RunCanceled | fx.RunAborted, outcome: out.Stopped) -> None:
         if isinstance(self._m.state, st.Ended):
             raise ResultMismatch(f"{given!r} comes after the run has ended")
         self._at(given.at)
@@ -582,8 +582,8 @@ class TurnMachine:
         for pending in calls:
             outcome = outcomes.get(pending.id)
             if outcome is not None and outcome.status == "deferred" and outcome.waits_for == "child":
-                self._emit(events.tool_error(pending.call.name, pending.id, out.Cancelled().text))
-            settled = out.Cancelled() if outcome is None or outcome.status == "deferred" else outcome
+                self._emit(events.tool_error(pending.call.name, pending.id, out.Canceled().text))
+            settled = out.Canceled() if outcome is None or outcome.status == "deferred" else outcome
             results.append(tool_message(pending, settled))
         self._say(results)
 
@@ -606,7 +606,7 @@ def _outcome_event(outcome: out.TurnOutcome) -> NewEvent:
             return events.agent_completed(value)
         case out.HandedOff(thread_id=thread_id):
             return events.agent_completed({"handoff": thread_id})
-        case out.Stopped(reason="cancelled"):
+        case out.Stopped(reason="canceled"):
             return events.run_canceled()
         case out.Stopped(code=code, message=message):
             return events.agent_error(code, message)

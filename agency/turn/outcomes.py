@@ -68,13 +68,13 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled:
-    status: Literal["cancelled"] = "cancelled"
+class Canceled:
+    status: Literal["canceled"] = "canceled"
     reason: str = "the run was canceled"
 
     @property
     def text(self) -> str:
-        return f"Cancelled: {self.reason}."
+        return f"Canceled: {self.reason}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,8 @@ class Deferred:
     note: str = ""
 
 
-Settled = Annotated[Success | Failure | Cancelled, Field(discriminator="status")]
-CallOutcome = Annotated[Success | Failure | Cancelled | Deferred, Field(discriminator="status")]
+Settled = Annotated[Success | Failure | Canceled, Field(discriminator="status")]
+CallOutcome = Annotated[Success | Failure | Canceled | Deferred, Field(discriminator="status")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ Decision = Annotated[Approve | Edit | Deny, Field(discriminator="decision")]
 
 
 StopReason = Literal[
-    "cancelled",
+    "canceled",
     "incomplete",
     "max_turns",
     "tool_failure",
@@ -157,4 +157,4 @@ class Stopped:
 
 TurnOutcome = Annotated[Finished | HandedOff | Stopped, Field(discriminator="end")]
 
-CANCELED = Stopped(reason="cancelled", code="ERR_CANCELED", message="the run was canceled")
+CANCELED = Stopped(reason="canceled", code="ERR_CANCELED", message="the run was canceled")

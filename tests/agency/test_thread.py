@@ -373,9 +373,9 @@ async def test_cancel_reaches_running_tools_keeps_what_had_ended_and_leaves_no_c
         said = (await thread.state()).messages
         assert [(m.tool_call_id, m.content) for m in said if m.role == "tool"] == [
             ("c0", "KEPT"),
-            ("a", "Cancelled: the run was canceled."),
-            ("b", "Cancelled: the run was canceled."),
-            ("c3", "Cancelled: the run was canceled."),
+            ("a", "Canceled: the run was canceled."),
+            ("b", "Canceled: the run was canceled."),
+            ("c3", "Canceled: the run was canceled."),
         ]
         await thread.send("and now?")
         assert (await thread.wait(PATIENCE)).data == "again"
@@ -408,7 +408,7 @@ async def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_cancel(
         for _ in range(10):
             await asyncio.sleep(0)
         assert [e.seq async for e in thread.events(follow=False)][-1] == seq
-        assert await texts(thread, "tool") == ["Cancelled: the run was canceled."]
+        assert await texts(thread, "tool") == ["Canceled: the run was canceled."]
 
 
 async def test_a_message_sent_to_a_run_that_is_then_canceled_stays_in_the_transcript(build: Build) -> None:

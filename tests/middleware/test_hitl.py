@@ -359,7 +359,7 @@ async def test_cancel_while_a_person_is_asked_gives_every_call_a_result(shop: Sh
         assert thread.run_state().status == "canceled"
         assert thread.run().meta.pending_tool_calls == ()
         read = await results(thread)
-        assert read["look"] == read["five"] == "Cancelled: the run was canceled."
+        assert read["look"] == read["five"] == "Canceled: the run was canceled."
         assert read["seven"].startswith("Error (permission_denied)")
         with pytest.raises(WrongState):
             await thread.approve()

@@ -279,7 +279,7 @@ async def test_a_child_that_is_canceled_is_the_calls_result_and_the_parent_goes_
         await hang.started.wait()
         await child.cancel()
         assert await answer_of(boss) == "so be it"
-        assert await results(boss) == {"task": "Cancelled: the subagent was canceled."}
+        assert await results(boss) == {"task": "Canceled: the subagent was canceled."}
         assert [link["status"] for link in await links(boss)] == ["canceled"]
         assert hang.stopped.is_set()
 
@@ -465,7 +465,7 @@ async def test_cancel_reaches_children_and_grandchildren(tmp_path: Path) -> None
             assert (await thread.wait()).status == "canceled"
         await hang.stopped.wait()
         assert [link["status"] for link in [*await links(boss), *await links(lead)]] == ["canceled", "canceled"]
-        assert await results(boss) == {"task": "Cancelled: the run was canceled."}
+        assert await results(boss) == {"task": "Canceled: the run was canceled."}
 
 
 async def test_cancel_reaches_every_child_and_leaves_finished_ones_alone(tmp_path: Path) -> None:
@@ -483,7 +483,7 @@ async def test_cancel_reaches_every_child_and_leaves_finished_ones_alone(tmp_pat
         await boss.cancel()
         await hang.stopped.wait()
         assert [link["status"] for link in await links(boss)] == ["completed", "canceled"]
-        assert await results(boss) == {"fast": "done", "slow": "Cancelled: the run was canceled."}
+        assert await results(boss) == {"fast": "done", "slow": "Canceled: the run was canceled."}
         assert records.timers(boss._store) == []
 
 

@@ -80,7 +80,7 @@ RESULTS: list[out.Settled] = [
     ok("also"),
     failed(),
     out.Failure(kind="timeout", message="slow", retry="exhausted"),
-    out.Cancelled(reason="elsewhere"),
+    out.Canceled(reason="elsewhere"),
     flaky(0),
     flaky(250),
 ]
@@ -156,7 +156,7 @@ class Batch:
         return set(self.results) == set(self.order)
 
     def called_off(self) -> dict[str, out.Settled]:
-        return {call_id: self.results.get(call_id, out.Cancelled()) for call_id in self.order}
+        return {call_id: self.results.get(call_id, out.Canceled()) for call_id in self.order}
 
     def to_retry(self) -> list[str]:
         return [i for i, o in self.results.items() if isinstance(o, out.Failure) and o.retry == "safe"]
@@ -273,7 +273,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.patience -= 1
         if not isinstance(given, (fx.CallSettled, fx.CallsDecided)):
             self.request, self.lost = None, False
-        if isinstance(given, (fx.Canceled, fx.Aborted)):
+        if isinstance(given, (fx.RunCanceled, fx.RunAborted)):
             self.expected |= self.batch.called_off() if self.batch is not None else {}
             self.batch = None
         else:
@@ -335,8 +335,8 @@ class AnyOrder(RuleBasedStateMachine):
             self.go_on(data, fate)
             return
         at = self._before(fate)
-        aborted = fx.Aborted(at=at, reason="runtime_error", code="ERR_INTERNAL", message="?")
-        self._take(aborted if abort else fx.Canceled(at=at), fate)
+        aborted = fx.RunAborted(at=at, reason="runtime_error", code="ERR_INTERNAL", message="?")
+        self._take(aborted if abort else fx.RunCanceled(at=at), fate)
 
     # The driver, the model, the tools.
 
@@ -434,7 +434,7 @@ class AnyOrder(RuleBasedStateMachine):
         if self.machine.exhausted_by is None:
             misfits += [fx.LimitsLifted(at=at, turns=9)]
         if self.machine.outcome is not None:
-            misfits += [fx.Canceled(at=at), fx.Aborted(at=at, reason="runtime_error", code="E", message="")]
+            misfits += [fx.RunCanceled(at=at), fx.RunAborted(at=at, reason="runtime_error", code="E", message="")]
         if self.batch is not None:
             misfits += self._unfit_for_batch(self.batch, at)
         return misfits

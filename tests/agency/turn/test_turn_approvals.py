@@ -226,12 +226,12 @@ def test_children_may_settle_in_any_order_and_results_stand_in_the_order_of_the_
 
 def test_a_child_settles_once_and_only_a_call_that_waits_for_one_is_settled() -> None:
     run = STATES["children"]()
-    run.settle("c", out.Cancelled(reason="stopped"))
+    run.settle("c", out.Canceled(reason="stopped"))
     for call_id in ("b", "c", "z"):
         refused(run.machine, fx.CallSettled(id=run.batch(), at=NOW, call_id=call_id, outcome=ok("again")))
     run.settle("a", ok("A"))
 
-    assert results(run.transcript) == {"a": "A", "b": "B", "c": "Cancelled: stopped."}
+    assert results(run.transcript) == {"a": "A", "b": "B", "c": "Canceled: stopped."}
 
 
 def test_a_childs_result_can_end_the_run() -> None:

@@ -39,7 +39,7 @@ from tests.agency.turn.turn_driver import (
 MIXED: dict[str, out.CallOutcome] = {
     "a": ok("A"),
     "b": out.Failure(kind="timeout", source="runtime", message="too slow"),
-    "c": out.Cancelled(reason="a sibling failed"),
+    "c": out.Canceled(reason="a sibling failed"),
 }
 BLOCK = "Let me see.\n```python\nrows = load()\n```\n"
 TRAJECTORY: JsonValue = {"cursor": 3, "bindings": {"rows": [1, 2.5, None, "ü"]}}
@@ -75,7 +75,7 @@ def parallel_code_calls() -> tuple[fx.CodeCall, ...]:
     return (
         fx.CodeCall(id="k1", name="search", outcome=ok("found")),
         fx.CodeCall(id="k2", name="fetch", outcome=out.Failure(kind="external", message="404")),
-        fx.CodeCall(id="k3", name="wait", outcome=out.Cancelled()),
+        fx.CodeCall(id="k3", name="wait", outcome=out.Canceled()),
     )
 
 
@@ -121,7 +121,7 @@ def test_checkpoint_after_mixed_tool_batch_results_replays_model_feedback_once()
     assert results(run.transcript) == {
         "a": "A",
         "b": "Error (timeout): too slow",
-        "c": "Cancelled: a sibling failed.",
+        "c": "Canceled: a sibling failed.",
     }
     assert run.crash() == polled[-1:], "what was polled must not come again"
 
@@ -198,7 +198,7 @@ def test_code_mode_checkpoint_after_exec_parallel_tool_outputs_preserves_structu
     assert [outcome_in(made) for made in meta["calls"]] == [
         ("k1", "search", "success", "found"),
         ("k2", "fetch", "failure", "404"),
-        ("k3", "wait", "cancelled", "the run was canceled"),
+        ("k3", "wait", "canceled", "the run was canceled"),
     ]
     assert TurnCheckpoint.load(run.machine.dump()).mode_state == TRAJECTORY
 

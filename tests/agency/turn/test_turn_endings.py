@@ -47,7 +47,7 @@ def test_a_reply_that_ended_well_goes_by_what_it_holds_not_by_its_stop_reason(st
         ("output_limit", "incomplete", "ERR_MAX_TOKENS"),
         ("context_overflow", "provider_error", "ERR_CONTEXT_OVERFLOW"),
         ("content_filter", "provider_error", "ERR_CONTENT_FILTER"),
-        ("cancelled", "cancelled", "ERR_CANCELED"),
+        ("canceled", "canceled", "ERR_CANCELED"),
     ],
 )
 def test_a_reply_that_ended_badly_stops_the_run_and_nothing_of_it_is_said_or_run(
@@ -101,7 +101,7 @@ def test_a_tool_ends_the_run_and_every_call_of_its_batch_still_has_its_result(
     control: out.Control, outcome: out.TurnOutcome, event: EventType
 ) -> None:
     run = STATES["tools"]()
-    polled = run.tools({"a": failed(), "b": ok("B", control), "c": out.Cancelled()})
+    polled = run.tools({"a": failed(), "b": ok("B", control), "c": out.Canceled()})
 
     assert run.machine.outcome == outcome
     assert event_types(polled) == [event]
@@ -215,7 +215,7 @@ def test_an_answer_that_comes_after_a_cancel_is_refused(name: str) -> None:
         fx.CheckpointTaken(id=effect, at=NOW),
         fx.Woke(id=effect, at=NOW),
         fx.LimitsLifted(at=NOW, tokens=1_000),
-        fx.Canceled(at=NOW),
+        fx.RunCanceled(at=NOW),
     ):
         refused(run.machine, late)
     assert run.machine.poll() is None
@@ -234,7 +234,7 @@ def test_results_that_were_there_before_a_cancel_are_kept() -> None:
     run.settle("c", ok("C"))
     run.cancel()
 
-    assert results(run.transcript) == {"a": "Cancelled: the run was canceled.", "b": "B", "c": "C"}
+    assert results(run.transcript) == {"a": "Canceled: the run was canceled.", "b": "B", "c": "C"}
 
 
 def test_a_cancel_during_a_retry_keeps_the_results_of_the_others() -> None:
@@ -243,7 +243,7 @@ def test_a_cancel_during_a_retry_keeps_the_results_of_the_others() -> None:
 
     assert results(run.transcript) == {
         "a": "A",
-        "b": "Cancelled: the run was canceled.",
+        "b": "Canceled: the run was canceled.",
         "c": "Error (execution): broken",
     }
 
@@ -255,13 +255,13 @@ def test_a_denial_before_a_cancel_stays_a_denial() -> None:
     run.cancel()
 
     assert results(run.transcript)["a"].endswith("it was not run: no")
-    assert results(run.transcript)["b"].startswith("Cancelled")
+    assert results(run.transcript)["b"].startswith("Canceled")
 
 
 def test_a_cancel_right_after_an_answer_comes_after_what_the_answer_led_to() -> None:
     run = STATES["tools"]()
-    run.tell(fx.ToolsAnswered(id=run.batch(), at=NOW, outcomes={"a": ok("A"), "b": ok("B"), "c": out.Cancelled()}))
+    run.tell(fx.ToolsAnswered(id=run.batch(), at=NOW, outcomes={"a": ok("A"), "b": ok("B"), "c": out.Canceled()}))
     polled = run.cancel()
 
     assert [type(effect) for effect in polled] == [fx.Progress, fx.Emit, fx.Done]
-    assert results(run.transcript) == {"a": "A", "b": "B", "c": "Cancelled: the run was canceled."}
+    assert results(run.transcript) == {"a": "A", "b": "B", "c": "Canceled: the run was canceled."}

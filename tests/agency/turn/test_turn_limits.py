@@ -193,7 +193,7 @@ def test_one_limit_lifted_leaves_the_others_as_they_were() -> None:
     assert run.machine.limits == Limits(turns=7, time_ms=60_000, tokens=99)
 
 
-def test_a_run_that_waits_for_its_limits_can_be_cancelled() -> None:
+def test_a_run_that_waits_for_its_limits_can_be_canceled() -> None:
     run = STATES["exhausted"]()
     run.cancel()
 

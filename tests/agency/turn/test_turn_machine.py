@@ -280,7 +280,7 @@ ACCEPTED: dict[str, set[type[object]]] = {
     "tools_sleep": {fx.Woke},
     "exhausted": {fx.LimitsLifted},
 }
-"""What fits each state, besides Canceled and Aborted, which fit all but the last."""
+"""What fits each state, besides RunCanceled and RunAborted, which fit all but the last."""
 
 RUNNING = {"tools": ("a", "b", "c"), "approved_beside_child": ("b",)}
 
@@ -333,8 +333,8 @@ def test_a_refused_input_is_not_followed_by_any_effect(name: str) -> None:
 
 def test_nothing_can_end_a_run_that_has_ended() -> None:
     machine = STATES["ended"]().machine
-    refused(machine, fx.Canceled(at=NOW))
-    refused(machine, fx.Aborted(at=NOW, reason="runtime_error", code="ERR_INTERNAL", message="?"))
+    refused(machine, fx.RunCanceled(at=NOW))
+    refused(machine, fx.RunAborted(at=NOW, reason="runtime_error", code="ERR_INTERNAL", message="?"))
 
 
 @pytest.mark.parametrize("ids", [(), ("a",), ("a", "b"), ("a", "b", "c", "d"), ("a", "b", "d"), ("d",)])

@@ -162,10 +162,10 @@ class Run:
         self.feed(fx.LimitsLifted(at=self.at, turns=turns, time_ms=time_ms, tokens=tokens))
 
     def cancel(self) -> list[fx.Effect]:
-        return self.feed(fx.Canceled(at=self.at))
+        return self.feed(fx.RunCanceled(at=self.at))
 
     def abort(self) -> list[fx.Effect]:
-        return self.feed(fx.Aborted(at=self.at, reason="middleware_abort", code="ERR_HOOK", message="a hook failed"))
+        return self.feed(fx.RunAborted(at=self.at, reason="middleware_abort", code="ERR_HOOK", message="a hook failed"))
 
     # Shortcuts.
 
