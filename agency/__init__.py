@@ -18,17 +18,18 @@ from agency.errors import (
     WrongState,
 )
 from agency.events import Event, EventType
-from agency.hooks import ChildReport, HookContext, Middleware, Plan
+from agency.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan
 from agency.local import LocalRuntime, open_thread
 from agency.messages import Message, ToolCall, Usage
-from agency.models import Model, ModelParams, ModelRequest, ToolSpec
+from agency.models import Model, ModelParams, ModelRequest, OnDelta, ToolSpec
 from agency.runtime import Runtime
+from agency.store.draft import Draft
 from agency.system import AgentSystem
 from agency.thread.thread import Thread
-from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
+from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunState, ThreadState
 from agency.tools import RetryPolicy, Tool, tool
 from agency.turn.effects import ModelReply
-from agency.turn.outcomes import Approve, Deferred, Deny, Edit, Fail, Finish, Handoff
+from agency.turn.outcomes import Approve, Decision, Deferred, Deny, Edit, Fail, Finish, Handoff
 from agency.turn.state import Limits
 
 __all__ = [
@@ -38,12 +39,15 @@ __all__ = [
     "Approve",
     "Blueprint",
     "CallTool",
+    "ChildLink",
     "ChildReport",
     "CodeResult",
     "CodeRunner",
+    "Decision",
     "Deferred",
     "DefinitionError",
     "Deny",
+    "Draft",
     "Edit",
     "Event",
     "EventType",
@@ -65,7 +69,9 @@ __all__ = [
     "NewerStore",
     "NotAThreadStore",
     "NotFound",
+    "OnDelta",
     "ParentInfo",
+    "PendingToolCall",
     "Plan",
     "RequestContext",
     "RetryPolicy",

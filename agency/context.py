@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from agency.blueprint import Blueprint, ParentInfo, ThreadMetadata
+from agency.clock import now_ms
 from agency.errors import ToolError
 from agency.events import subagent_spawned
 from agency.messages import MESSAGE_CHARS
@@ -15,7 +16,6 @@ from agency.parcels import Spawn, child_id
 from agency.store import records
 from agency.store.draft import Draft
 from agency.turn.outcomes import Deferred
-from agency.wire import now_ms
 
 
 @dataclass(slots=True)

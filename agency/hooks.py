@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic
+from typing import ClassVar, Generic, Literal
 
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
 from agency.blueprint import Blueprint, ThreadMetadata
-from agency.messages import Message, Role, ToolCall
+from agency.events import timestamp
+from agency.messages import Message, ToolCall
 from agency.models import ModelParams, Surface
+from agency.store import records
 from agency.store.draft import Draft
 from agency.tools import Tool
 from agency.turn.effects import ModelReply
@@ -45,11 +47,41 @@ class HookContext(Generic[Config]):
     """Have a person approve this call before its batch runs; in `on_model_result`."""
     owner: str
 
-    def inject(self, role: Role, content: str, *, transient: bool = False) -> None:
+    def children(self) -> list[ChildLink]:
+        """The threads that this one has started, oldest first."""
+        return [_link(child) for child in records.children(self.store)]
+
+    def inject(self, role: Literal["user", "system"], content: str, *, transient: bool = False) -> None:
         """Add a user or system message; it joins the conversation at the next checkpoint of a run."""
         if role not in ("user", "system"):
             raise ValueError(f"a hook adds user or system messages, not {role}")
         self.store.posted.append(Message(role=role, content=content, origin=self.owner, transient=transient))
+
+
+class ChildLink(Wire):
+    """A child thread as its parent knows it."""
+
+    child_thread_id: str
+    agent_type: str
+    token: str
+    status: str
+    tool_call_id: str
+    created_at: str
+    completed_at: str | None
+    report: str | None
+
+
+def _link(child: records.Child) -> ChildLink:
+    return ChildLink(
+        child_thread_id=child.thread,
+        agent_type=child.agent_type,
+        token=child.token,
+        status=child.status,
+        tool_call_id=child.call,
+        created_at=timestamp(child.created_at),
+        completed_at=None if child.completed_at is None else timestamp(child.completed_at),
+        report=child.report,
+    )
 
 
 class ChildReport(Wire):

@@ -18,9 +18,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from agency.blueprint import Blueprint, ThreadMetadata
+from agency.clock import now_ms
 from agency.errors import (
     AgencyError,
     DefinitionError,
@@ -36,7 +37,6 @@ from agency.parcels import Cancel, Report, Spawn
 from agency.store.store import has_work, holds_thread
 from agency.system import AgentSystem
 from agency.thread.thread import Thread
-from agency.wire import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +56,12 @@ class LocalRuntime:
     opens a thread, the first loses it (`StaleActivation`) and no harm is done.
     """
 
-    def __init__(self, system: AgentSystem, data_dir: Path | str) -> None:
+    def __init__(
+        self, system: AgentSystem, data_dir: Path | str, *, synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    ) -> None:
+        """`synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the power supply."""
         self._system = system
+        self._synchronous = synchronous
         self._folder = Path(data_dir)
         self._elsewhere: dict[str, Path] = {}
         self._threads: dict[str, Thread] = {}
@@ -121,7 +125,10 @@ class LocalRuntime:
                 blueprint = self._blueprint(agent)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 create = (_metadata(f"thr_{secrets.token_hex(8)}", blueprint), blueprint)
-            thread = await Thread.open(path, self._system, self, create=create)
+            thread = await self._open(path, create)
+            if agent is not None and thread.metadata.agent_type != agent:
+                await thread.close()
+                raise InvalidInput(f"{path} is a thread of agent {thread.metadata.agent_type!r}, not {agent!r}")
             self._elsewhere[thread.id] = path
             self._threads[thread.id] = thread
             self._kept.add(thread.id)
@@ -170,10 +177,13 @@ class LocalRuntime:
             if known is None or not known.alive:
                 if create is not None:
                     self._folder.mkdir(parents=True, exist_ok=True)
-                known = await Thread.open(self._path(thread_id), self._system, self, create=create)
+                known = await self._open(self._path(thread_id), create)
                 self._threads[thread_id] = known
                 self._leave_when_at_rest(known)
             return known
+
+    async def _open(self, path: Path, create: tuple[ThreadMetadata, Blueprint] | None) -> Thread:
+        return await Thread.open(path, self._system, self, create=create, synchronous=self._synchronous)
 
     def _leave_when_at_rest(self, thread: Thread) -> None:
         """Threads that nobody here asked for, such as subagents, are closed when they have nothing left to do."""
@@ -203,13 +213,22 @@ class LocalRuntime:
 
 
 @asynccontextmanager
-async def open_thread(system: AgentSystem, path: Path | str, *, agent: str | None = None) -> AsyncIterator[Thread]:
+async def open_thread(
+    system: AgentSystem,
+    path: Path | str,
+    *,
+    agent: str | None = None,
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+) -> AsyncIterator[Thread]:
     """A thread in a file of its own: the one that is there, or with `agent` a new one. Its run, if any, goes on.
 
-    Threads that it starts, its subagents, are in the folder `<file>.threads` beside it.
+    Threads that it starts, its subagents, are in the folder `<file>.threads` beside it. A thread keeps the blueprint
+    that it began with, whatever the system says about its agent now.
     """
     path = Path(path)
-    runtime = LocalRuntime(system, path.with_name(f"{path.name}.threads"))
+    if not path.name:
+        raise InvalidInput(f"{path} names no file")
+    runtime = LocalRuntime(system, path.with_name(f"{path.name}.threads"), synchronous=synchronous)
     try:
         thread = await runtime.open(path, agent)  # before its children wake and report to it
         await runtime.wake()

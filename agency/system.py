@@ -13,6 +13,7 @@ wrong with one definition is said at that definition; what is wrong between them
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,13 +75,15 @@ class AgentSystem:
         if not getattr(middleware, "name", None):
             raise DefinitionError(f"middleware {type(middleware).__name__} has no name")
         where = f"middleware {middleware.name!r}"
-        self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *tags], where)
+        _check_hooks(middleware, where)
+        self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *_tags(tags, where)], where)
         return self
 
     def add_tool(self, function: Tool | Callable[..., Any], tags: Iterable[str] = ("default",)) -> AgentSystem:
         """Add a tool, or a plain function as one, for agents that share one of these tags."""
-        made = function if isinstance(function, Tool) else as_tool(function, sys._getframe(1).f_locals)
-        self._add(self._tools, made.name, made, list(tags), f"tool {made.name!r}")
+        made = function if isinstance(function, Tool) else as_tool(function, sys._getframe(1).f_locals, {})
+        where = f"tool {made.name!r}"
+        self._add(self._tools, made.name, made, _tags(tags, where), where)
         return self
 
     def add_agent(
@@ -96,7 +99,8 @@ class AgentSystem:
         limits: Limits | Mapping[str, int | None] | None = None,
         mode: ModeName = "tools",
     ) -> AgentSystem:
-        fields = {"name": name, "description": description, "prompt": prompt, "tags": tags, "model": model}
+        chosen = tuple(_tags(tags, f"agent {name!r}"))
+        fields = {"name": name, "description": description, "prompt": prompt, "tags": chosen, "model": model}
         more = {"config": config or {}, "status": status, "limits": limits or Limits(), "mode": mode}
         try:
             blueprint = Blueprint.model_validate({**fields, **more})
@@ -167,6 +171,22 @@ class AgentSystem:
             known = ", ".join(sorted(self._providers))
             raise DefinitionError(f"no provider named {provider!r} for model {name!r}; there are {known}")
         return self._providers[provider], model
+
+
+def _tags(tags: Iterable[str], where: str) -> list[str]:
+    if isinstance(tags, str):
+        raise DefinitionError(f"{where}: tags are a list, as in [{tags!r}], not {tags!r}")
+    return list(tags)
+
+
+def _check_hooks(middleware: AnyMiddleware, where: str) -> None:
+    """A misspelt hook would never be called, and one that is not async cannot be awaited."""
+    for name, value in inspect.getmembers(type(middleware), inspect.isfunction):
+        if name.startswith(("on_", "before_", "after_")) and not hasattr(Middleware, name):
+            raise DefinitionError(f"{where}: there is no hook {name!r}")
+        known = getattr(Middleware, name, None)
+        if inspect.iscoroutinefunction(known) and not inspect.iscoroutinefunction(value):
+            raise DefinitionError(f"{where}: hook {name!r} must be async")
 
 
 def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:

@@ -16,14 +16,16 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import docstring_parser
-from pydantic import JsonValue
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict, Unpack
 
 from agency.arguments import AnyFunction, Arguments, arguments_of
 from agency.errors import DefinitionError
 from agency.models import ToolSpec
+from agency.wire import explain
 
 Risk = Literal["low", "medium", "high"]
 InDoubt = Literal["report", "ask", "rerun"]
@@ -63,86 +65,77 @@ class Tool:
         """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""
         return self.arguments.bind(self.name, args)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, for tests and for other Python code."""
+        return self.function(*args, **kwargs)
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class ToolOptions(TypedDict, total=False):
+    """See `tool`."""
+
+    name: str
+    description: str
+    safe: bool
+    idempotent: bool
+    in_doubt: InDoubt
+    risk: Risk
+    timeout: Annotated[float, Field(gt=0)] | None
+    retry: RetryPolicy | None
+
 
 @overload
 def tool(function: AnyFunction, /) -> Tool: ...
 
 
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    safe: bool = False,
-    idempotent: bool = True,
-    in_doubt: InDoubt = "report",
-    risk: Risk = "low",
-    timeout: float | None = None,
-    retry: RetryPolicy | None = None,
-) -> Callable[[AnyFunction], Tool]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[AnyFunction], Tool]: ...
 
 
 def tool(
-    function: AnyFunction | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    safe: bool = False,
-    idempotent: bool = True,
-    in_doubt: InDoubt = "report",
-    risk: Risk = "low",
-    timeout: float | None = None,
-    retry: RetryPolicy | None = None,
+    function: AnyFunction | None = None, /, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[AnyFunction], Tool]:
     """Make a tool of a function, sync or async. A sync one runs in a worker thread.
 
+    - `name`, `description`: instead of the function's name and docstring.
     - `safe`: may run beside other safe calls of its batch. Others run one at a time, in the order of the calls.
-    - `idempotent`: may simply run again after a crash. Where it may not, `in_doubt` says what happens to a call that
-      had started: `report` to the model that it may have happened, `ask` a person, or `rerun`.
-    - `risk`: shown to the people who approve calls.
+    - `idempotent`: may simply run again after a crash, the default. Where it may not, `in_doubt` says what happens to a
+      call that had started: `report` to the model that it may have happened, `ask` a person, or `rerun`.
+    - `risk`: `low`, `medium` or `high`, shown to the people who approve calls.
     - `timeout`: seconds until the call is stopped and fails.
     - `retry`: what `ToolError(…, retry=True)` leads to; without it such a call just fails.
     """
     caller = sys._getframe(1).f_locals
-    options: dict[str, Any] = {
-        "safe": safe,
-        "idempotent": idempotent,
-        "in_doubt": in_doubt,
-        "risk": risk,
-        "timeout": timeout,
-        "retry": retry,
-    }
     if function is not None:
-        return as_tool(function, caller, name, description, **options)
-    return lambda function: as_tool(function, caller, name, description, **options)
+        return as_tool(function, caller, options)
+    return lambda function: as_tool(function, caller, options)
 
 
-def as_tool(
-    function: AnyFunction,
-    caller_locals: Mapping[str, Any],
-    name: str | None = None,
-    description: str | None = None,
-    **options: Any,  # those of `tool`
-) -> Tool:
+def as_tool(function: AnyFunction, caller_locals: Mapping[str, Any], options: ToolOptions) -> Tool:
     """What `tool` does, for a function whose hints may name things that are local to where it was defined."""
     if not inspect.isroutine(function):
         raise DefinitionError(f"a tool is made of a function, not of {function!r}")
     code = getattr(function, "__code__", None)
     where = f"tool {function.__name__!r}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
-    called = name or function.__name__
+    try:
+        given: dict[str, Any] = {**_OPTIONS.validate_python(options)}
+    except ValidationError as error:
+        raise DefinitionError(f"{where}: {explain(error)}") from error
+    called = given.pop("name", function.__name__)
     if not _NAME.fullmatch(called):
         raise DefinitionError(f"{where}: a tool's name has 1 to 64 letters, digits, '-' and '_', not {called!r}")
-    timeout = options.get("timeout")
-    if timeout is not None and timeout <= 0:
-        raise DefinitionError(f"{where}: timeout must be positive, not {timeout}")
+    if "in_doubt" in given and given.get("idempotent", True):
+        raise DefinitionError(f"{where}: in_doubt is for tools with idempotent=False")
     arguments = arguments_of(function, where, caller_locals)
-    summary = description or docstring_parser.parse(function.__doc__ or "").description or ""
+    summary = given.pop("description", None) or docstring_parser.parse(function.__doc__ or "").description or ""
     return Tool(
         name=called,
         function=function,
         spec=ToolSpec(name=called, description=summary.strip(), parameters=arguments.schema),
         arguments=arguments,
         is_async=inspect.iscoroutinefunction(function),
-        **options,
+        **given,
     )
+
+
+_OPTIONS = TypeAdapter(ToolOptions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
@@ -42,8 +41,3 @@ def explain(error: ValidationError) -> str:
     """What is wrong, in one line, without what the caller knows already."""
     problems = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}".removeprefix(": ") for e in error.errors()]
     return "; ".join(problems)
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970: the one clock that stored times come from."""
-    return time.time_ns() // 1_000_000

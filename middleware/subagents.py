@@ -23,8 +23,6 @@ from agency import (
     ToolError,
     tool,
 )
-from agency.events import timestamp
-from agency.store import records
 
 PROMPT = """\
 Give self-contained pieces of work to other agents with `task`. They see nothing of this conversation: the description \
@@ -97,20 +95,7 @@ class Subagents(Middleware[SubagentsConfig]):
             plan.add_prompt(PROMPT)
 
     async def state(self, ctx: HookContext[SubagentsConfig]) -> dict[str, JsonValue]:
-        return {"subagents": [_link(child) for child in records.children(ctx.store)]}
-
-
-def _link(child: records.Child) -> JsonValue:
-    return {
-        "childThreadId": child.thread,
-        "agentType": child.agent_type,
-        "token": child.token,
-        "status": child.status,
-        "toolCallId": child.call,
-        "createdAt": timestamp(child.created_at),
-        "completedAt": None if child.completed_at is None else timestamp(child.completed_at),
-        "report": child.report,
-    }
+        return {"subagents": [link.model_dump(mode="json") for link in ctx.children()]}
 
 
 subagents = Subagents()

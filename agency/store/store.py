@@ -19,12 +19,12 @@ from typing import Literal
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from agency.clock import now_ms
 from agency.errors import NotFound, StaleActivation, StoreError, WrongState
 from agency.events import Event, EventType, timestamp
 from agency.messages import Message
 from agency.store import schema
 from agency.store.draft import Draft, Row, Statement, Value
-from agency.wire import now_ms
 
 EVENT_TYPES = tuple(EventType)
 """Events are stored by their place in this list, so new types go to its end."""
@@ -71,7 +71,7 @@ class ThreadStore:
         """
         path = Path(path)
         if create is None and not path.exists():
-            raise NotFound(f"there is no thread at {path}")
+            raise NotFound(f"there is no thread at {path}; to create one, name its agent")
         try:
             db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10)
         except sqlite3.Error as error:

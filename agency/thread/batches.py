@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agency import events
+from agency.clock import now_ms
 from agency.errors import HookFailed
 from agency.store import records
 from agency.store.draft import NOTHING, Draft
@@ -20,7 +21,6 @@ from agency.thread.calls import CallRunner
 from agency.tools import Tool
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Settled, Success
-from agency.wire import now_ms
 
 IN_DOUBT = (
     "the process died while this call was running. It may or may not have taken effect: "

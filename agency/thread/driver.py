@@ -18,6 +18,7 @@ from typing import Literal
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
+from agency.clock import now_ms
 from agency.code import CodeRunner
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError, WrongState
 from agency.hooks import Plan
@@ -40,7 +41,7 @@ from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import CANCELED, CallOutcome, Failure, Settled, TurnOutcome
 from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
-from agency.wire import now_ms, sayable_text
+from agency.wire import sayable_text
 
 NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
+from agency.clock import now_ms
 from agency.code import CodeResult, CodeRunner
 from agency.errors import HookFailed, StoreError
 from agency.messages import ToolCall
@@ -20,7 +21,7 @@ from agency.store.store import ThreadStore
 from agency.thread.workers import is_ours
 from agency.turn.effects import CodeCall, CodeRan, ExecCode, PendingCall
 from agency.turn.outcomes import Settled
-from agency.wire import now_ms, sayable, sayable_text
+from agency.wire import sayable, sayable_text
 
 RunCall = Callable[[int, int, PendingCall, bool], Awaitable[Settled]]
 """Run, effect, call, and whether it had begun before a crash."""

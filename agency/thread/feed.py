@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from agency.clock import now_ms
 from agency.events import Event, model_delta
 from agency.store.store import ThreadStore, run_id
-from agency.wire import now_ms
 
 PAGE = 500
 

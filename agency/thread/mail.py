@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from agency.clock import now_ms
 from agency.errors import AgencyError
 from agency.parcels import Cancel, Report, Spawn
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
-from agency.wire import now_ms
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
+from agency.clock import now_ms
 from agency.errors import HookFailed, InvalidInput, NotFound, WrongState
 from agency.events import Event
 from agency.hooks import ChildReport
@@ -41,7 +42,7 @@ from agency.thread.views import (
 from agency.turn import effects as fx
 from agency.turn.outcomes import Approve, Decision, Deny, Edit
 from agency.turn.state import Limits
-from agency.wire import explain, now_ms, sayable, sayable_text
+from agency.wire import explain, sayable, sayable_text
 
 
 class Thread:
@@ -251,7 +252,7 @@ class Thread:
         stored = records.last_run(self._store)
         if stored is None:
             raise NotFound(f"thread {self.id} has not run yet")
-        return envelope(self.metadata, stored)
+        return envelope(self.metadata, stored, self._pipeline.tools)
 
     def run_state(self) -> RunState:
         machine = self._driver.machine
@@ -309,7 +310,7 @@ class Thread:
 
     def _waiting(self) -> tuple[ToolCall, ...]:
         machine = self._driver.machine
-        return () if machine is None else pending_approvals(machine)
+        return () if machine is None else pending_approvals(machine, self._pipeline.tools)
 
     def _check_decisions(self, decisions: Mapping[str, Decision]) -> tuple[int, int]:
         """Refuse decisions that do not fit what waits; the run and the effect that they answer."""

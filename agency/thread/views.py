@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import JsonValue
 
 from agency.blueprint import ThreadMetadata
+from agency.clock import now_ms
 from agency.messages import Message, ToolCall, Usage
 from agency.models import ToolSpec
 from agency.store.records import StoredRun
 from agency.store.store import run_id
+from agency.tools import Risk, Tool
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import Finished, HandedOff, Stopped, TurnOutcome
+from agency.turn.outcomes import CallOutcome, Deferred, Finished, HandedOff, Stopped, TurnOutcome
 from agency.turn.state import PauseReason, TurnCheckpoint, WaitingTools
-from agency.wire import Wire, now_ms
+from agency.wire import Wire
 
 RunStatus = Literal["idle", "running", "paused", "completed", "canceled", "error"]
 
@@ -49,6 +52,13 @@ class ErrorInfo(Wire):
     message: str
 
 
+class PendingToolCall(ToolCall):
+    """A call that waits for a person, with what the person should know."""
+
+    risk: Risk = "low"
+    note: str = ""
+
+
 class RunMeta(Wire):
     thread_id: str
     agent_type: str
@@ -58,7 +68,7 @@ class RunMeta(Wire):
     """None is unknown."""
     duration_ms: int
     pause_reason: PauseReason | None = None
-    pending_tool_calls: tuple[ToolCall, ...] = ()
+    pending_tool_calls: tuple[PendingToolCall, ...] = ()
 
 
 class RunEnvelope(Wire):
@@ -94,14 +104,15 @@ def result_of(outcome: TurnOutcome | None) -> JsonValue:
             return None
 
 
-def envelope(metadata: ThreadMetadata, run: StoredRun) -> RunEnvelope:
+def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]) -> RunEnvelope:
     machine = TurnMachine(TurnCheckpoint.load(run.machine))
     outcome = machine.outcome
     errors: tuple[ErrorInfo, ...] = ()
     if isinstance(outcome, Stopped):
         errors = (ErrorInfo(code=outcome.code, message=outcome.message),)
     elif machine.exhausted_by is not None:
-        errors = (ErrorInfo(code=machine.exhausted_by, message="a limit of the run is used up"),)
+        used = f"{machine.usage.total} tokens, {machine.active_ms(now_ms())} ms"
+        errors = (ErrorInfo(code=machine.exhausted_by, message=f"the run has used {used}; lift its limit to go on"),)
     now = now_ms()
     return RunEnvelope(
         run_id=run_id(metadata.id, run.n),
@@ -114,14 +125,26 @@ def envelope(metadata: ThreadMetadata, run: StoredRun) -> RunEnvelope:
             tokens_used=machine.usage,
             duration_ms=machine.active_ms(now),
             pause_reason=machine.paused,
-            pending_tool_calls=pending_approvals(machine),
+            pending_tool_calls=pending_approvals(machine, tools),
         ),
         errors=errors,
         timestamp=now,
     )
 
 
-def pending_approvals(machine: TurnMachine) -> tuple[ToolCall, ...]:
+def pending_approvals(machine: TurnMachine, tools: Mapping[str, Tool]) -> tuple[PendingToolCall, ...]:
     """The calls that a person has to decide on."""
     state = machine.state
-    return tuple(p.call for p in state.deferred("approval")) if isinstance(state, WaitingTools) else ()
+    if not isinstance(state, WaitingTools):
+        return ()
+    return tuple(_pending(p.call, state.outcomes[p.id], tools.get(p.call.name)) for p in state.deferred("approval"))
+
+
+def _pending(call: ToolCall, outcome: CallOutcome, tool: Tool | None) -> PendingToolCall:
+    return PendingToolCall(
+        id=call.id,
+        name=call.name,
+        args=call.args,
+        risk=tool.risk if tool is not None else "high",
+        note=outcome.note if isinstance(outcome, Deferred) else "",
+    )

@@ -13,28 +13,28 @@ from agency.wire import CHECKED
 FailureSource = Literal["runtime", "tool", "middleware", "policy", "cancellation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finish:
     """A tool's way to end the run with this value as its result."""
 
-    control: Literal["finish"] = "finish"
     value: JsonValue
+    control: Literal["finish"] = "finish"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Handoff:
     """A tool's way to end the run by naming the thread that carries on."""
 
-    control: Literal["handoff"] = "handoff"
     thread_id: str
+    control: Literal["handoff"] = "handoff"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fail:
     """A tool's way to end the run as an error."""
 
-    control: Literal["fail"] = "fail"
     message: str
+    control: Literal["fail"] = "fail"
 
 
 Control = Annotated[Finish | Handoff | Fail, Field(discriminator="control")]
@@ -97,22 +97,24 @@ class Approve:
     decision: Literal["approve"] = "approve"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Edit:
     """Run the call, with these arguments instead of the model's."""
 
     __pydantic_config__: ClassVar[ConfigDict] = CHECKED
 
-    decision: Literal["edit"] = "edit"
     args: dict[str, JsonValue]
+    decision: Literal["edit"] = "edit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Deny:
+    """Do not run the call, and tell the model why."""
+
     __pydantic_config__: ClassVar[ConfigDict] = CHECKED
 
-    decision: Literal["deny"] = "deny"
     reason: str = ""
+    decision: Literal["deny"] = "deny"
 
 
 Decision = Annotated[Approve | Edit | Deny, Field(discriminator="decision")]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agency import AgentSystem, Event, EventType, LocalRuntime, ModelError, ModelRequest, Thread, ToolError, tool
 from agency.events import PREVIEW_CHARS
+from agency.store.store import EVENT_TYPES
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
 
@@ -123,3 +124,31 @@ async def test_events_show_only_the_beginning_of_what_is_long(tmp_path: Path) ->
         assert len(str(shown[EventType.TOOL_STARTED]["args"])) < PREVIEW_CHARS + 100
         assert str(shown[EventType.TOOL_OUTPUT]["output"]).endswith("… (500 more characters)")
         assert (await thread.state()).messages[2].content == long
+
+
+def test_event_types_are_stored_by_numbers_that_never_change() -> None:
+    assert [event_type.value for event_type in EVENT_TYPES] == [
+        "thread.created",
+        "request.accepted",
+        "run.started",
+        "run.tick",
+        "run.paused",
+        "run.resumed",
+        "run.canceled",
+        "agent.started",
+        "agent.completed",
+        "agent.error",
+        "checkpoint.saved",
+        "model.started",
+        "model.delta",
+        "model.completed",
+        "middleware.before_model",
+        "middleware.after_model",
+        "tool.started",
+        "tool.output",
+        "tool.error",
+        "hitl.interrupt",
+        "hitl.resume",
+        "subagent.spawned",
+        "subagent.completed",
+    ]

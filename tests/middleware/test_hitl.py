@@ -124,7 +124,8 @@ async def snapshot(thread: Thread) -> tuple[list[Event], tuple[Message, ...], li
 async def test_the_run_pauses_before_a_listed_tool_and_nothing_of_its_batch_has_run(shop: Shop) -> None:
     async with shop.waiting([LOOK, FIVE]) as thread:
         assert shop.ran == []
-        assert thread.run().meta.pending_tool_calls == (FIVE,)
+        (pending,) = thread.run().meta.pending_tool_calls
+        assert (pending.id, pending.name, pending.args, pending.risk) == (FIVE.id, FIVE.name, FIVE.args, "high")
         (asked,) = await events(thread, EventType.HITL_INTERRUPT)
         assert asked.data["proposedToolCalls"] == [{"toolName": "refund", "callId": "five", "args": {"cents": 5}}]
         (paused,) = await events(thread, EventType.RUN_PAUSED)
