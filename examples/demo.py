@@ -55,7 +55,7 @@ async def main(file: Path) -> None:
             print(f"A new run: {TASK}")
         print(f"(Kill it when you like, with Ctrl-C or kill -9 {os.getpid()}, and start it again.)\n")
         await follow(thread)
-    print(f"\nEverything is in {file}. To look at it: python -m examples.demo {file} --look")
+    print(f"\nEverything is in {file}. To look at it: {sys.executable} -m examples.demo {file} --look")
 
 
 async def follow(thread: Thread) -> None:

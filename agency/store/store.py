@@ -4,7 +4,7 @@ Commits run on the event loop's own thread. One takes some fifty microseconds; h
 than that (docs/decisions/0002). Whoever opens the file raises its `epoch`, and every commit checks that it is still
 its own, in the same transaction: an activation that was overtaken gets `StaleActivation` and cannot write.
 
-Events and messages get their `seq` here, counting from 1 without a gap. Nothing in this module reads a whole history.
+Events and messages get their `seq` here, counting from 1 without a gap. No commit reads any history.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ One machine carries one run, from the messages that start it to its outcome. It 
 
 1. It does no I/O. It has no clock, no randomness and never awaits. What it wants done it hands out as *effects*
    (`poll`), what came of it it is told (`handle`). The same inputs give the same effects with the same ids.
-2. It is at every moment a small value (`checkpoint`) that can be stored and brought back (`restore`) anywhere.
+2. It is at every moment a small value (`checkpoint`, `dump`) that can be stored and brought back anywhere.
    Brought back, it hands out the effect it was waiting for once more, identical to the first time, and nothing else.
 
-The driver's loop is: poll until there is nothing, perform the one effect that wants an answer, commit everything that
-was polled together with the new checkpoint in one transaction, and feed the next answer. So a crash falls between two
-answers, never inside one.
+The driver's loop is: feed an answer, poll until there is nothing, commit everything that was polled together with the
+new checkpoint in one transaction, and only then perform the one effect that wants an answer. So a crash falls between
+two answers, never inside one.
 
 Effects that want an answer take an id from a counter that starts at 1 in each run and is part of the checkpoint:
 `(thread, run, effect)` names one logical side effect for ever. There is at most one outstanding. Notices (`Emit`,
