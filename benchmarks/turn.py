@@ -17,7 +17,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agency import AgentSystem, Limits, LocalRuntime, ModelReply, ModelRequest, Thread, ToolCall, Usage, tool
@@ -81,16 +81,21 @@ async def many_threads(folder: Path, threads: int, trips: int) -> float:
         return threads * trips / (time.perf_counter() - began)
 
 
-async def growth(folder: Path) -> float:
-    """The time of a step around step 1,000 against one around step 10."""
+async def step_times(folder: Path, trips: int) -> list[float]:
+    """How long each step of a run takes."""
     model = InstantModel()
-    async with LocalRuntime(build(model, 1_050), folder) as runtime:
+    async with LocalRuntime(build(model, trips), folder) as runtime:
         await finish(await runtime.create("clerk"))
-    steps = [after - before for before, after in zip(model.times, model.times[1:], strict=False)]
-    return usual(steps[950:1_050]) / usual(steps[5:55])
+    return [after - before for before, after in zip(model.times, model.times[1:], strict=False)]
 
 
-def usual(times: Sequence[float]) -> float:
+def growth(folder: Path, runs: int) -> float:
+    """The time of a step around step 1,000 against one around step 10, over several runs."""
+    steps = [asyncio.run(step_times(folder / str(i), 1_050)) for i in range(runs)]
+    return usual(t for run in steps for t in run[950:]) / usual(t for run in steps for t in run[5:55])
+
+
+def usual(times: Iterable[float]) -> float:
     """The lower quartile: what a step takes when nobody disturbs it."""
     return statistics.quantiles(times, n=4)[0]
 
@@ -153,7 +158,7 @@ def measure(folder: Path) -> dict[str, float]:
         "round_trip_stock_ms": round(min(stock), 3),
         "bare_commits_ms": round(min(bare), 3),
         "round_trips_per_s_200": round(max(asyncio.run(many_threads(folder / f"many{i}", 200, 25)) for i in range(3))),
-        "growth_ratio": round(statistics.median(asyncio.run(growth(folder / f"long{i}")) for i in range(3)), 3),
+        "growth_ratio": round(growth(folder / "long", 6), 3),
         "disk_bytes_per_run": disk_bytes(folder / "disk"),
     }
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from agency.blueprint import Blueprint
 from agency.errors import DefinitionError, ModelError
 from agency.hooks import Plan
-from agency.messages import Message
+from agency.messages import Message, ToolCall, Usage
 from agency.models import Model, ModelRequest, OnDelta, Surface
 from agency.store import records
 from agency.store.draft import Draft
@@ -20,7 +19,7 @@ from agency.system import AgentSystem
 from agency.thread.workers import TimedOut, is_ours, within
 from agency.tools import Tool
 from agency.turn.batch import distinct
-from agency.turn.effects import CallModel, ModelCall, ModelReply, SurfaceRef
+from agency.turn.effects import REPLY_STOPS, CallModel, ModelCall, ModelReply, SurfaceRef
 from agency.wire import sayable, sayable_text
 
 
@@ -113,7 +112,9 @@ def _checked(reply: ModelReply) -> ModelReply:
     """The reply, as what a `ModelReply` promises; a provider of one's own may get it wrong."""
     if not isinstance(reply, ModelReply):
         raise TypeError(f"respond() must return a ModelReply, not {type(reply).__name__}")
-    _REPLY.validate_python(reply)
+    wrong = [name for name, kind in _REPLY_FIELDS.items() if not isinstance(getattr(reply, name), kind)]
+    if wrong or not all(isinstance(call, ToolCall) for call in reply.tool_calls) or reply.stop not in REPLY_STOPS:
+        raise TypeError(f"respond() returned a ModelReply with wrong values: {reply!r:.500}")
     if reply.meta is not None:
         to_json(reply.meta)
     text, args = sayable_text(reply.text), [sayable(call.args) for call in reply.tool_calls]
@@ -123,7 +124,7 @@ def _checked(reply: ModelReply) -> ModelReply:
     return replace(reply, text=text, tool_calls=tuple(call.model_copy(update={"args": said}) for call, said in calls))
 
 
-_REPLY = TypeAdapter(ModelReply)
+_REPLY_FIELDS = {"text": str, "tool_calls": tuple, "usage": Usage}
 
 
 def _ref(surface: Surface, digest: str) -> SurfaceRef:

@@ -327,6 +327,7 @@ class Driver:
         self.machine.handle(fx.SurfaceSynced(id=request.id, at=now_ms(), surface=surface))
 
     async def _call_model(self, request: fx.CallModel) -> None:
+        await asyncio.sleep(0)  # a model that never waits must not keep others from running, or from canceling it
         draft, stream = self._store.draft(self.n), self._feed.begin_text(self.n)
         answers: list[fx.Input] = []
         try:

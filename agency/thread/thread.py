@@ -301,8 +301,9 @@ class Thread:
 
     def _busy(self) -> bool:
         """Whether the run will go on without anybody's help."""
-        state = self.run_state()
-        return self.alive and (state.status == "running" or state.reason == "subagent")
+        machine = self._driver.machine
+        going = machine is not None and machine.outcome is None and machine.paused in (None, "subagent")
+        return going and self.alive
 
     def _check_alive(self) -> None:
         if self._driver.error is not None:

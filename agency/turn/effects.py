@@ -2,25 +2,28 @@
 
 An effect with an `id` waits for exactly one answer that carries the same id. `Emit`, `Progress`, `CancelModel` and
 `Done` have none and want none.
+
+These and the states are values: nobody changes one. They are not frozen only because a turn makes some thirty of them,
+and freezing costs more than the rest of making one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from agency.events import NewEvent
 from agency.messages import Message, ToolCall, Usage
 from agency.turn.outcomes import CallOutcome, Decision, Settled, TurnOutcome
-from agency.wire import CHECKED
 
 CheckpointKind = Literal["after_work", "before_completion"]
 ReplyStop = Literal["stop", "tool_use", "unknown", "output_limit", "context_overflow", "content_filter", "canceled"]
+REPLY_STOPS = frozenset(get_args(ReplyStop))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SurfaceRef:
     """Names the prompt, tools and parameters that the driver keeps; the machine only passes the name on."""
 
@@ -28,7 +31,7 @@ class SurfaceRef:
     model: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ModelCall:
     """A model request by reference: the surface, and the thread's first `upto` messages.
 
@@ -42,11 +45,9 @@ class ModelCall:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ModelReply:
     """What a model answered; made by providers."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -55,7 +56,7 @@ class ModelReply:
     meta: JsonValue = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ModelFailure:
     code: str
     message: str
@@ -63,7 +64,7 @@ class ModelFailure:
     retry_after_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PendingCall:
     """A call to run. `key` names it for ever, across retries and crashes; a person may have `approved` or edited it."""
 
@@ -78,7 +79,7 @@ class PendingCall:
         return self.call.id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CodeCall:
     """A tool call that executed code made, with how it ended."""
 
@@ -90,28 +91,28 @@ class CodeCall:
 # Effects
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SyncSurface:
     effect: Literal["sync_surface"] = "sync_surface"
     id: int
     turn: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CallModel:
     effect: Literal["call_model"] = "call_model"
     id: int
     request: ModelCall
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CallTools:
     effect: Literal["call_tools"] = "call_tools"
     id: int
     calls: tuple[PendingCall, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ExecCode:
     effect: Literal["exec_code"] = "exec_code"
     id: int
@@ -119,27 +120,27 @@ class ExecCode:
     state: JsonValue = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Checkpoint:
     effect: Literal["checkpoint"] = "checkpoint"
     id: int
     kind: CheckpointKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Sleep:
     effect: Literal["sleep"] = "sleep"
     id: int
     until: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Emit:
     effect: Literal["emit"] = "emit"
     event: NewEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Progress:
     """These messages are now part of the thread; store them before going on."""
 
@@ -147,13 +148,13 @@ class Progress:
     messages: tuple[Message, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CancelModel:
     effect: Literal["cancel_model"] = "cancel_model"
     call: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Done:
     effect: Literal["done"] = "done"
     outcome: TurnOutcome
@@ -167,14 +168,14 @@ Effect = Request | Emit | Progress | CancelModel | Done
 # Answers to an outstanding effect. `at` is the driver's clock in milliseconds: the machine has none of its own.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SurfaceSynced:
     id: int
     at: int
     surface: SurfaceRef
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ModelReplied:
     """`ask` lists the calls that a person has to approve before any call of this reply runs; `seen_by` the middleware
     that looked at the reply."""
@@ -186,14 +187,14 @@ class ModelReplied:
     seen_by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ModelFailed:
     id: int
     at: int
     failure: ModelFailure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ToolsAnswered:
     """One outcome for each call of the effect, no more and no fewer."""
 
@@ -202,7 +203,7 @@ class ToolsAnswered:
     outcomes: dict[str, CallOutcome]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CodeRan:
     """`submitted` ends the run with a value, `error` with a message; `state` is handed to the next execution."""
 
@@ -215,14 +216,14 @@ class CodeRan:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CheckpointTaken:
     id: int
     at: int
     messages: tuple[Message, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Woke:
     id: int
     at: int
@@ -231,7 +232,7 @@ class Woke:
 # What comes from outside, whenever it comes.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CallSettled:
     """A call that was deferred to a child thread has its result."""
 
@@ -241,7 +242,7 @@ class CallSettled:
     outcome: Settled
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CallsDecided:
     """A person's decisions on calls that wait for approval."""
 
@@ -250,7 +251,7 @@ class CallsDecided:
     decisions: dict[str, Decision]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LimitsLifted:
     at: int
     turns: int | None = None
@@ -258,12 +259,12 @@ class LimitsLifted:
     tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RunCanceled:
     at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RunAborted:
     """The driver cannot go on: a hook failed, or it met an error of its own."""
 

@@ -282,7 +282,7 @@ class TurnMachine:
 
     def _say(self, messages: Iterable[Message]) -> None:
         """Append messages; those that come from outside have an id already."""
-        named = tuple(m if m.id else m.model_copy(update={"id": self._new_message_id()}) for m in messages)
+        named = tuple(m if m.id else Message(**{**m.__dict__, "id": self._new_message_id()}) for m in messages)
         if named:
             self._m.position += len(named)
             self._m.notices.append(fx.Progress(messages=named))

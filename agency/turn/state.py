@@ -27,31 +27,31 @@ class Limits(Wire):
     tokens: int | None = Field(default=None, ge=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Preparing:
     state: Literal["preparing"] = "preparing"
     messages: tuple[Message, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PrepareTurn:
     state: Literal["prepare_turn"] = "prepare_turn"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WaitingSurface:
     state: Literal["waiting_surface"] = "waiting_surface"
     effect: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WaitingModel:
     state: Literal["waiting_model"] = "waiting_model"
     effect: int
     request: ModelCall
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WaitingTools:
     """A call without an outcome is to be run; one with `Deferred` waits for somebody else."""
 
@@ -71,14 +71,14 @@ class WaitingTools:
         return outcome.waits_for if outcome is not None and outcome.status == "deferred" else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WaitingCode:
     state: Literal["waiting_code"] = "waiting_code"
     effect: int
     code: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WaitingCheckpoint:
     """`on_empty` is how the run ends if nobody adds a message; None goes on with another turn either way."""
 
@@ -88,20 +88,20 @@ class WaitingCheckpoint:
     on_empty: TurnOutcome | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RetryModel:
     retry: Literal["model"] = "model"
     request: ModelCall
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RetryTools:
     retry: Literal["tools"] = "tools"
     calls: tuple[PendingCall, ...]
     outcomes: dict[str, CallOutcome]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WaitingSleep:
     state: Literal["waiting_sleep"] = "waiting_sleep"
     effect: int
@@ -109,7 +109,7 @@ class WaitingSleep:
     then: Annotated[RetryModel | RetryTools, Field(discriminator="retry")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Exhausted:
     """A limit was reached: paused until a person lifts it or cancels."""
 
@@ -117,7 +117,7 @@ class Exhausted:
     code: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Ended:
     state: Literal["ended"] = "ended"
     outcome: TurnOutcome
