@@ -55,7 +55,8 @@ class HookContext(Generic[Config]):
         """Add a user or system message; it joins the conversation at the next checkpoint of a run."""
         if role not in ("user", "system"):
             raise ValueError(f"a hook adds user or system messages, not {role}")
-        self.store.posted.append(Message(role=role, content=content, origin=self.owner, transient=transient))
+        said = sayable_text(content)
+        self.store.posted.append(Message(role=role, content=said, origin=self.owner, transient=transient))
 
 
 class ChildLink(Wire):

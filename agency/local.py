@@ -119,6 +119,7 @@ class LocalRuntime:
     async def open(self, path: Path, agent: str | None) -> Thread:
         """The thread in a file, wherever it is; a new one for `agent` if there is none."""
         async with self._opening:
+            self._check_open()
             self.agents()  # a wrong definition shows before anything is created
             create = None
             if agent is not None:
@@ -171,8 +172,7 @@ class LocalRuntime:
 
     async def _awake(self, thread_id: str, create: tuple[ThreadMetadata, Blueprint] | None = None) -> Thread:
         async with self._opening:
-            if self._closed:
-                raise WrongState(f"the runtime of {self._folder} is closed")
+            self._check_open()
             known = self._threads.get(thread_id)
             if known is None or not known.alive:
                 if create is not None:
@@ -181,6 +181,10 @@ class LocalRuntime:
                 self._threads[thread_id] = known
                 self._leave_when_at_rest(known)
             return known
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise WrongState(f"the runtime of {self._folder} is closed")
 
     async def _open(self, path: Path, create: tuple[ThreadMetadata, Blueprint] | None) -> Thread:
         return await Thread.open(path, self._system, self, create=create, synchronous=self._synchronous)

@@ -17,7 +17,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from agency import AgentSystem, Limits, LocalRuntime, ModelReply, ModelRequest, Thread, ToolCall, Usage, tool
@@ -35,14 +35,13 @@ async def look_up(order: str) -> dict[str, object]:
 class InstantModel:
     """Calls one tool until the conversation has had as many replies as the model's name says, then answers."""
 
-    def __init__(self) -> None:
-        self.times: list[float] = []
-
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        self.times.append(time.perf_counter())
         turn = len(request.messages) // 2  # one message opens the run, each round trip adds two
+        return self.reply(turn, done=turn >= int(request.model))
+
+    def reply(self, turn: int, *, done: bool) -> ModelReply:
         usage = Usage(input=1_000, output=30)
-        if turn >= int(request.model):
+        if done:
             return ModelReply(text="All orders are on their way.", stop="stop", usage=usage)
         call = ToolCall(id=f"call_{turn}", name="look_up", args={"order": f"ORD-{turn:05}"})
         return ModelReply(text=f"Looking at order {turn}.", tool_calls=(call,), stop="tool_use", usage=usage)
@@ -81,22 +80,37 @@ async def many_threads(folder: Path, threads: int, trips: int) -> float:
         return threads * trips / (time.perf_counter() - began)
 
 
-async def step_times(folder: Path, trips: int) -> list[float]:
-    """How long each step of a run takes."""
-    model = InstantModel()
-    async with LocalRuntime(build(model, trips), folder) as runtime:
-        await finish(await runtime.create("clerk"))
-    return [after - before for before, after in zip(model.times, model.times[1:], strict=False)]
+class CountingModel(InstantModel):
+    """Calls the tool as often as it was told to, however long the conversation is."""
+
+    left = 0
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        self.left -= 1
+        return self.reply(len(request.messages) // 2, done=self.left < 0)
 
 
-def growth(folder: Path, runs: int) -> float:
-    """The time of a step around step 1,000 against one around step 10, over several runs."""
-    steps = [asyncio.run(step_times(folder / str(i), 1_050)) for i in range(runs)]
-    return usual(t for run in steps for t in run[950:]) / usual(t for run in steps for t in run[5:55])
+async def growth(folder: Path, pairs: int) -> float:
+    """The time of 20 steps after step 1,000 of a thread against that of the first 20, taken in turns."""
+    model = CountingModel()
+    async with LocalRuntime(build(model, 0), folder) as runtime:
+
+        async def steps(thread: Thread, count: int) -> float:
+            model.left, began = count, time.perf_counter()
+            await finish(thread)
+            return time.perf_counter() - began
+
+        old = await runtime.create("clerk")
+        await steps(old, 1_000)
+        late, early = [], []
+        for _ in range(pairs):
+            late.append(await steps(old, 20))
+            early.append(await steps(await runtime.create("clerk"), 20))
+    return usual(late) / usual(early)
 
 
-def usual(times: Iterable[float]) -> float:
-    """The lower quartile: what a step takes when nobody disturbs it."""
+def usual(times: Sequence[float]) -> float:
+    """The lower quartile: what they take when nobody disturbs them."""
     return statistics.quantiles(times, n=4)[0]
 
 
@@ -146,7 +160,7 @@ def bare_commits(recorded: Transactions, folder: Path, trips: int) -> float:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    trips, rounds = 200, 12
+    trips, rounds = 100, 40
     recorded = asyncio.run(record(folder / "recorded", trips))
     ours, stock, bare = [], [], []
     for i in range(rounds):
@@ -158,7 +172,7 @@ def measure(folder: Path) -> dict[str, float]:
         "round_trip_stock_ms": round(min(stock), 3),
         "bare_commits_ms": round(min(bare), 3),
         "round_trips_per_s_200": round(max(asyncio.run(many_threads(folder / f"many{i}", 200, 25)) for i in range(3))),
-        "growth_ratio": round(growth(folder / "long", 6), 3),
+        "growth_ratio": round(asyncio.run(growth(folder / "long", 60)), 3),
         "disk_bytes_per_run": disk_bytes(folder / "disk"),
     }
 

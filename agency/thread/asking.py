@@ -117,11 +117,15 @@ def _checked(reply: ModelReply) -> ModelReply:
         raise TypeError(f"respond() returned a ModelReply with wrong values: {reply!r:.500}")
     if reply.meta is not None:
         to_json(reply.meta)
-    text, args = sayable_text(reply.text), [sayable(call.args) for call in reply.tool_calls]
-    if text == reply.text and args == [call.args for call in reply.tool_calls]:
-        return reply
-    calls = zip(reply.tool_calls, args, strict=True)
-    return replace(reply, text=text, tool_calls=tuple(call.model_copy(update={"args": said}) for call, said in calls))
+    text, calls = sayable_text(reply.text), tuple(_sayable(call) for call in reply.tool_calls)
+    return reply if text == reply.text and calls == reply.tool_calls else replace(reply, text=text, tool_calls=calls)
+
+
+def _sayable(call: ToolCall) -> ToolCall:
+    said = {"id": sayable_text(call.id), "name": sayable_text(call.name)}
+    more = {"args": sayable(call.args), "meta": sayable(call.meta)}
+    unchanged = (call.id, call.name, call.args, call.meta) == (*said.values(), *more.values())
+    return call if unchanged else call.model_copy(update={**said, **more})
 
 
 _REPLY_FIELDS = {"text": str, "tool_calls": tuple, "usage": Usage}

@@ -81,7 +81,7 @@ class CallRunner:
         if (takes_context := tool.arguments.context_parameter) is not None:
             arguments[takes_context] = context
         outcome = await self._invoke(tool, arguments, context, _least(tool.timeout, limit_s))
-        if outcome.status == "deferred" and not context.spawned:
+        if isinstance(outcome, Deferred) and not (context.spawned and outcome.waits_for == "child"):
             return Failure(kind="execution", message=f"{name} returned a Deferred that is not from ctx.spawn")
         return outcome
 
@@ -146,7 +146,8 @@ def _as_outcome(result: object) -> CallOutcome:
         case Finish(value=value):
             return Success(content=_text(value), control=Finish(value=sayable(from_json(to_json(value)))))
         case Handoff(thread_id=thread_id):
-            return Success(content=f"handed off to {thread_id}", control=Handoff(thread_id=str(thread_id)))
+            other = sayable_text(str(thread_id))
+            return Success(content=f"handed off to {other}", control=Handoff(other))
         case Fail(message=message):
             said = sayable_text(str(message))
             return Success(content=said, control=Fail(message=said))

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import StringConstraints, TypeAdapter, ValidationError
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
@@ -150,6 +150,8 @@ class Thread:
         messages = _acceptable(message)
         if limits is not None:
             limits = _valid(_LIMITS, limits, "limits")
+        if idempotency_key is not None:
+            idempotency_key = _valid(_KEY, idempotency_key, "idempotency key")
         if idempotency_key is not None and (known := records.request(self._store, idempotency_key)) is not None:
             run, status = known
             return Accepted.model_validate({"run_id": run_id(self.id, run), "status": status})
@@ -348,6 +350,7 @@ class Thread:
 
 _LIMITS = TypeAdapter(Limits)
 _DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
+_KEY = TypeAdapter(Annotated[str, StringConstraints(strict=True, min_length=1, max_length=256)])
 _MESSAGES = TypeAdapter(tuple[Message, ...])
 Validated = TypeVar("Validated")
 

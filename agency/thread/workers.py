@@ -38,8 +38,8 @@ async def in_worker_thread(function: Callable[[], Result]) -> Result:
         error: BaseException | None = None
         try:
             result = context.run(function)
-        except StopIteration as stop:  # a future cannot hold it
-            error = RuntimeError(f"StopIteration: {stop}")
+        except (StopIteration, GeneratorExit) as stop:  # these mean something else to whoever awaits
+            error = RuntimeError(f"{type(stop).__name__}: {stop}")
         except BaseException as raised:
             error = raised
         with suppress(RuntimeError):  # the loop may be gone
@@ -66,7 +66,16 @@ class TimedOut(Exception):
 
 async def within(seconds: float, work: Awaitable[Result]) -> Result:
     """Like `asyncio.timeout`, but code that ignores its cancellation is left behind, not waited for."""
-    task = asyncio.ensure_future(work)
+    exits: list[SystemExit] = []
+
+    async def guarded() -> Result | None:
+        try:
+            return await work
+        except SystemExit as error:  # out of a task, it would end the whole event loop
+            exits.append(error)
+            return None
+
+    task = asyncio.create_task(guarded())
     try:
         await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
@@ -75,10 +84,12 @@ async def within(seconds: float, work: Awaitable[Result]) -> Result:
     if not task.done():
         await _stop(task)
         raise TimedOut
-    return task.result()
+    if exits:
+        raise exits[0]
+    return task.result()  # type: ignore[return-value]  # None only if it exited
 
 
-async def _stop(task: asyncio.Future[Result]) -> None:
+async def _stop(task: asyncio.Task[Result]) -> None:
     task.cancel()
     await asyncio.wait({task}, timeout=STOP_GRACE)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -224,15 +224,18 @@ async def test_a_cancel_that_ends_after_the_next_run_began_leaves_that_run_alone
 
         async def cancel_a_little_later() -> None:
             await told.wait()
+            await asyncio.sleep(0.05)  # half of the time that the first gives the tool: this one would end later
             await thread.cancel()
 
-        await asyncio.gather(cancel_and_go_on(), cancel_a_little_later())
-        await asked.wait()
-        assert (thread.run_state().run_id, thread.run_state().status) == (f"{thread.id}.2", "running")
-        await thread.cancel()
-        assert stopped.is_set()
-        assert thread.run().status == "canceled"
-        release.set()
+        try:
+            await asyncio.gather(cancel_and_go_on(), cancel_a_little_later())
+            await asked.wait()
+            assert (thread.run_state().run_id, thread.run_state().status) == (f"{thread.id}.2", "running")
+            await thread.cancel()
+            assert stopped.is_set()
+            assert thread.run().status == "canceled"
+        finally:
+            release.set()
 
 
 async def test_canceling_a_run_that_waits_for_a_child_tells_the_ends_of_call_and_child_before_its_own(
@@ -350,7 +353,7 @@ async def test_a_closed_thread_refuses_everything_in_one_way(build: Build) -> No
 
 
 CLOSES_WHILE_A_WORKER_THREAD_READS = """
-import asyncio, sys
+import asyncio, sys, threading
 from pathlib import Path
 from agency import AgentSystem, ToolContext, open_thread, tool
 from agency.testing import ScriptedModel, call
@@ -364,10 +367,11 @@ async def main():
 
         @tool
         def read(ctx: ToolContext) -> str:
-            for _ in range(3000):
+            for count in range(3000):
                 ctx.store.put("owner", "key", 1)
                 ctx.store.query(SLOW)
-                loop.call_soon_threadsafe(reading.set)
+                if count == 10:
+                    loop.call_soon_threadsafe(reading.set)
             return "read"
 
         system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel([call("read"), "end"])})
@@ -375,6 +379,10 @@ async def main():
         async with open_thread(system, Path(sys.argv[1]) / f"{number}.db", agent="a") as thread:
             await thread.send("go")
             await reading.wait()
+
+    for left_behind in threading.enumerate():
+        if left_behind.name == "tool":
+            left_behind.join(20)
 
 asyncio.run(main())
 print("alive")
