@@ -14,7 +14,24 @@
     ├── ModelError           a model call failed, with what is known about trying again
     └── ToolError            raised by a tool to tell the model precisely what went wrong
 
-`code` is stable and part of the wire contract; messages may change.
+`code` is stable and part of the wire contract; messages may change. A run that ends or pauses without a result says why
+by one of these codes:
+
+    ERR_CANCELED           somebody canceled it
+    ERR_MAX_TURNS          its turns are used up, and the one more was no answer either
+    ERR_TIME_LIMIT         its time is used up; paused until the limit is lifted
+    ERR_TOKEN_LIMIT        its tokens are used up; paused until the limit is lifted
+    ERR_MAX_TOKENS         the model's reply was cut off at its output limit
+    ERR_CONTEXT_OVERFLOW   the conversation is too long for the model
+    ERR_CONTENT_FILTER     the provider's filter stopped the reply
+    ERR_CONFIG             the model's provider is not there
+    ERR_MODEL              the provider raised something that is no `ModelError`, or returned no proper reply
+    ERR_TOOL_FAILURE       a tool returned `Fail`
+    ERR_SUBMITTED          code handed in an error (code mode)
+    ERR_HOOK               a middleware's hook failed
+    ERR_INTERNAL           our own fault
+
+or by the `model_code` of the provider's `ModelError` (ERR_API, ERR_AUTH, …).
 """
 
 from __future__ import annotations

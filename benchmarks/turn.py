@@ -184,7 +184,7 @@ def report(figures: dict[str, float]) -> str:
         f"  with the stock middleware     {figures['round_trip_stock_ms']:.3f} ms\n"
         f"  its rows by plain sqlite3     {figures['bare_commits_ms']:.3f} ms ({ratio:.1f} times less)\n"
         f"round trips with 200 threads    {figures['round_trips_per_s_200']:.0f} a second\n"
-        f"step 1,000 against step 10      {figures['growth_ratio']:.2f} times\n"
+        f"late steps against early ones   {figures['growth_ratio']:.2f} times\n"
         f"a run with 50 calls on disk     {figures['disk_bytes_per_run'] / 1000:.0f} kB"
     )
 

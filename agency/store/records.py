@@ -27,7 +27,6 @@ class StoredRun:
     n: int
     status: str
     machine: bytes
-    started_at: int
 
 
 def add_run(draft: Draft, n: int, status: str, machine: bytes, started_at: int) -> None:
@@ -49,7 +48,7 @@ def surface(store: ThreadStore) -> bytes | None:
 
 
 def last_run(store: ThreadStore) -> StoredRun | None:
-    rows = store.query("SELECT n, status, machine, started_at FROM runs ORDER BY n DESC LIMIT 1")
+    rows = store.query("SELECT n, status, machine FROM runs ORDER BY n DESC LIMIT 1")
     return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 

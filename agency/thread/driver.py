@@ -168,7 +168,7 @@ class Driver:
                 case fx.Done(outcome=outcome):
                     self._close_run(draft, outcome)
                 case fx.CancelModel():
-                    pass  # whoever feeds `Canceled` has stopped the work before
+                    pass  # whoever feeds `RunCanceled` has stopped the work before
                 case _:
                     return effect
         return None
@@ -204,9 +204,11 @@ class Driver:
         self._start()
 
     def _begin_with_inbox(self) -> None:
-        """Somebody spoke while the last run was ending: that starts the next."""
+        """Somebody spoke while the last run was ending: that starts the next. What only middleware said waits."""
         draft = self._store.draft(self.n + 1)
-        self.begin(draft, records.take_inbox(self._store, draft), None)
+        messages = records.take_inbox(self._store, draft)
+        if any(message.origin is None for message in messages):
+            self.begin(draft, messages, None)
 
     def _start(self) -> None:
         busy = self._task is not None and not self._task.done()

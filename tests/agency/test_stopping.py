@@ -18,10 +18,13 @@ from agency import (
     Deferred,
     EventType,
     Finish,
+    HookContext,
     LocalRuntime,
+    Middleware,
     ModelRequest,
     Thread,
     Tool,
+    ToolCall,
     ToolContext,
     WrongState,
     open_thread,
@@ -513,3 +516,39 @@ async def test_a_message_accepted_before_a_crash_joins_the_run_after_it(build: B
         result = await thread.wait(PATIENCE)
         assert (result.run_id, result.data) == (f"{thread.id}.1", "both seen")
         assert [m.content for m in model.requests[-1].messages if m.role == "user"] == ["one", "two"]
+
+
+class Reminder(Middleware):
+    """Says something when a call has ended."""
+
+    name = "reminder"
+
+    async def on_tool_result(self, ctx: HookContext, call: ToolCall, result: str) -> None:
+        ctx.inject("user", "Remember the milk.")
+
+
+async def test_what_only_middleware_said_too_late_starts_no_run_and_joins_the_next(tmp_path: Path) -> None:
+    @tool
+    async def finish() -> Finish:
+        return Finish("done")
+
+    def script(request: ModelRequest) -> Line:
+        return call("finish") if request.messages[-1].content == "first" else "answer"
+
+    model = ScriptedModel(script)
+    system = AgentSystem("scripted:any", providers={"scripted": model}).use(Reminder(), tags=["default"])
+    system.add_tool(finish).add_agent(name="clerk", description="d", prompt="p")
+    async with LocalRuntime(system, tmp_path) as runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("first")
+        assert (await thread.wait(PATIENCE)).data == "done"
+    async with LocalRuntime(system, tmp_path) as runtime:
+        thread = await runtime.thread(thread.id)
+        assert thread.run_state().run_id == f"{thread.id}.1"
+        await thread.send("second")
+        assert (await thread.wait(PATIENCE)).meta.turns == 2
+        assert [m.content for m in model.requests[-1].messages if m.role == "user"] == [
+            "first",
+            "second",
+            "Remember the milk.",
+        ]
