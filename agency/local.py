@@ -174,6 +174,8 @@ class LocalRuntime:
         async with self._opening:
             self._check_open()
             known = self._threads.get(thread_id)
+            if known is not None and not known.alive:
+                await known.close()  # it was overtaken, or could not write
             if known is None or not known.alive:
                 if create is not None:
                     self._folder.mkdir(parents=True, exist_ok=True)

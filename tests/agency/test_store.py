@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,22 @@ from agency.store import records, schema
 from agency.store.store import ThreadStore, has_work, holds_thread
 
 NEW = {"thread_id": "thr_1"}
+
+
+@pytest.fixture(autouse=True)
+def all_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close whatever a test has opened."""
+    opened: list[ThreadStore] = []
+    really_open = ThreadStore.open
+
+    def recording_open(*args: Any, **kwargs: Any) -> ThreadStore:
+        opened.append(really_open(*args, **kwargs))
+        return opened[-1]
+
+    monkeypatch.setattr(ThreadStore, "open", recording_open)
+    yield
+    for each in opened:
+        each.close()
 
 
 @pytest.fixture
