@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
@@ -167,3 +167,6 @@ class Middleware(Generic[Config]):
     async def state(self, ctx: HookContext[Config]) -> dict[str, JsonValue]:
         """What to add to the thread's state for clients."""
         return {}
+
+
+AnyMiddleware = Middleware[Any]  # each has its own type of configuration

@@ -26,7 +26,7 @@ from agency.blueprint import Blueprint, ModelName
 from agency.code import CodeRunner
 from agency.demo import DemoModel
 from agency.errors import DefinitionError
-from agency.hooks import Middleware
+from agency.hooks import AnyMiddleware, Middleware
 from agency.models import Model
 from agency.tools import Tool, as_tool
 from agency.turn.modes import ModeName
@@ -35,7 +35,6 @@ from agency.wire import explain
 
 _TAG = re.compile(r"[a-zA-Z0-9_-]+")
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:.+")
-AnyMiddleware = Middleware[Any]  # each has its own type of configuration
 
 
 class AgentSystem:

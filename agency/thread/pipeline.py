@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import AgencyError, DefinitionError, HookFailed
-from agency.hooks import ChildReport, HookContext, Middleware, Plan
+from agency.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan
 from agency.messages import ToolCall
 from agency.store.draft import Draft
 from agency.thread.workers import is_ours
@@ -32,7 +32,6 @@ Hook = Literal[
     "on_child_report",
     "state",
 ]
-AnyMiddleware = Middleware[Any]  # each has its own type of configuration
 
 
 @dataclass(slots=True)
