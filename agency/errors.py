@@ -3,6 +3,7 @@
     AgencyError
     ├── DefinitionError      a system, tool, blueprint or middleware is defined wrongly
     ├── InvalidInput         what a caller sent cannot be accepted; nothing was changed
+    │   └── TooLarge         it is larger than this installation accepts
     ├── NotFound             a thread, run or call that does not exist
     ├── WrongState           the call does not fit what the thread is doing now; nothing was changed
     ├── StoreError           a thread's file cannot be used
@@ -11,6 +12,9 @@
     │   └── StaleActivation  somebody else opened the file since; this activation may not write
     ├── ResultMismatch       a result was fed to the turn machine that does not fit its state
     ├── HookFailed           a middleware's hook raised; the middleware and hook are named
+    ├── Unavailable          nobody answered in time; it may or may not have been done, and can be tried again
+    ├── Poisoned             a run whose process died with it, time after time
+    ├── Interrupted          what ran a tool call died; the call may or may not have taken effect
     ├── ModelError           a model call failed, with what is known about trying again
     └── ToolError            raised by a tool to tell the model precisely what went wrong
 
@@ -29,6 +33,7 @@ by one of these codes:
     ERR_TOOL_FAILURE       a tool returned `Fail`
     ERR_SUBMITTED          code handed in an error (code mode)
     ERR_HOOK               a middleware's hook failed
+    ERR_POISON             its process died with it time after time, and it is not tried again
     ERR_INTERNAL           our own fault
 
 or by the `model_code` of the provider's `ModelError` (ERR_API, ERR_AUTH, …).
@@ -61,6 +66,10 @@ class DefinitionError(AgencyError):
 
 class InvalidInput(AgencyError):
     code = "ERR_INVALID_INPUT"
+
+
+class TooLarge(InvalidInput):
+    code = "ERR_TOO_LARGE"
 
 
 class NotFound(AgencyError):
@@ -99,6 +108,18 @@ class HookFailed(AgencyError):
         self.hook = hook
         message = f"middleware {middleware!r} failed in {hook}: {type(cause).__name__}: {cause}"
         super().__init__(message.encode("utf-8", "replace").decode())
+
+
+class Unavailable(AgencyError):
+    code = "ERR_UNAVAILABLE"
+
+
+class Poisoned(AgencyError):
+    code = "ERR_POISON"
+
+
+class Interrupted(AgencyError):
+    code = "ERR_INTERRUPTED"
 
 
 class ModelError(AgencyError):

@@ -20,8 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from pydantic import JsonValue
+
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
+from agency.context import ToolContext
 from agency.errors import (
     AgencyError,
     DefinitionError,
@@ -34,9 +37,12 @@ from agency.errors import (
 )
 from agency.events import timestamp
 from agency.parcels import Cancel, Report, Spawn
-from agency.store.store import has_work, holds_thread
+from agency.store.store import Storage, due_work, holds_thread
 from agency.system import AgentSystem
+from agency.thread.calls import perform
 from agency.thread.thread import Thread
+from agency.tools import Tool
+from agency.turn.outcomes import CallOutcome
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +67,7 @@ class LocalRuntime:
     ) -> None:
         """`synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the power supply."""
         self._system = system
-        self._synchronous = synchronous
+        self._storage = Storage(synchronous)
         self._folder = Path(data_dir)
         self._elsewhere: dict[str, Path] = {}
         self._threads: dict[str, Thread] = {}
@@ -94,7 +100,7 @@ class LocalRuntime:
     async def wake(self) -> None:
         """Wake every thread that has something to do."""
         for thread_id in self.thread_ids():
-            if has_work(self._path(thread_id)):
+            if due_work(self._path(thread_id)) is not None:
                 try:
                     await self._awake(thread_id)
                 except AgencyError as error:  # the others can work all the same; asking for this one will tell
@@ -153,6 +159,9 @@ class LocalRuntime:
                 if holds_thread(self._path(parcel.to)):  # else it was never made
                     await (await self._awake(parcel.to)).receive(parcel)
 
+    async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+        return await perform(tool, args, context)  # there is nowhere else
+
     async def _spawn(self, order: Spawn) -> None:
         try:
             blueprint = self._blueprint(order.agent_type)
@@ -189,7 +198,7 @@ class LocalRuntime:
             raise WrongState(f"the runtime of {self._folder} is closed")
 
     async def _open(self, path: Path, create: tuple[ThreadMetadata, Blueprint] | None) -> Thread:
-        return await Thread.open(path, self._system, self, create=create, synchronous=self._synchronous)
+        return await Thread.open(path, self._system, self, create=create, storage=self._storage)
 
     def _leave_when_at_rest(self, thread: Thread) -> None:
         """Threads that nobody here asked for, such as subagents, are closed when they have nothing left to do."""

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from pydantic import JsonValue
+
 from agency.blueprint import Blueprint
+from agency.context import ToolContext
 from agency.parcels import Cancel, Report, Spawn
+from agency.tools import Tool
+from agency.turn.outcomes import CallOutcome
 
 
 class Runtime(Protocol):
@@ -15,3 +20,7 @@ class Runtime(Protocol):
 
     async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
         """Hand a parcel to its addressee. Returns once the addressee has it on disk; raises to be tried again."""
+
+    async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+        """Run a call of a tool with `ray` options where its resources are. Raises what the tool raises, or
+        `Interrupted`."""

@@ -45,6 +45,19 @@ class RetryPolicy:
         return int(min(self.base_delay * 2 ** (attempt - 1), self.max_delay) * 1000)
 
 
+@with_config(ConfigDict(extra="forbid"))
+class RayOptions(TypedDict, total=False):
+    """What a tool that runs as a Ray task asks for, in Ray's words."""
+
+    num_cpus: Annotated[float, Field(ge=0)]
+    num_gpus: Annotated[float, Field(ge=0)]
+    memory: Annotated[int, Field(gt=0)]
+    resources: dict[str, Annotated[float, Field(gt=0)]]
+    accelerator_type: str
+    label_selector: dict[str, str]
+    runtime_env: dict[str, JsonValue]
+
+
 @dataclass(frozen=True)
 class Tool:
     """A function with what the runtime needs to know about it. See `tool` for the options."""
@@ -60,6 +73,7 @@ class Tool:
     risk: Risk = "low"
     timeout: float | None = None
     retry: RetryPolicy | None = None
+    ray: RayOptions | None = None
 
     def bind(self, args: JsonValue) -> dict[str, Any]:
         """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""
@@ -82,6 +96,7 @@ class ToolOptions(TypedDict, total=False):
     risk: Risk
     timeout: Annotated[float, Field(gt=0)] | None
     retry: RetryPolicy | None
+    ray: RayOptions | None
 
 
 @overload
@@ -104,6 +119,8 @@ def tool(
     - `risk`: `low`, `medium` or `high`, shown to the people who approve calls.
     - `timeout`: seconds until the call is stopped and fails.
     - `retry`: what `ToolError(…, retry=True)` leads to; without it such a call just fails.
+    - `ray`: on a cluster, run it as a Ray task with these resources, as in `{"num_cpus": 1, "num_gpus": 1}`. There
+      it can write to `ctx.store` but not read it. Without a cluster it runs like any other.
     """
     caller = sys._getframe(1).f_locals
     if function is not None:

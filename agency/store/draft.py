@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from agency.errors import ToolError
 from agency.events import NewEvent
 from agency.messages import Message
 
@@ -33,7 +34,7 @@ def _first_word(sql: str) -> str:
 
 
 class Draft:
-    def __init__(self, store: ThreadStore, run: int = 0) -> None:
+    def __init__(self, store: ThreadStore | None, run: int = 0) -> None:
         self._store = store
         self.run = run
         self.statements: list[Statement] = []
@@ -57,6 +58,8 @@ class Draft:
         """Read, with what this draft has staged already in view. It cannot write: that is what `execute` is for."""
         if _first_word(sql) not in ("SELECT", "WITH", "VALUES"):
             raise ValueError(f"a query reads, and this does not: {sql!r:.80}")
+        if self._store is None:
+            raise ToolError("a tool on the cluster can write to its thread's store, but not read it")
         return self._store.query(sql, params, [*self.statements, _READ_ONLY])
 
     def emit(self, event: NewEvent) -> None:
@@ -75,6 +78,16 @@ class Draft:
             self.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (owner, key))
         else:
             self.execute("REPLACE INTO kv VALUES (?, ?, ?)", (owner, key, json.dumps(value)))
+
+    def __getstate__(self) -> dict[str, object]:
+        """In another process it can still be written to; `absorb` takes that back."""
+        return {**self.__dict__, "_store": None}
+
+    def absorb(self, staged: Draft) -> None:
+        """Take over what a copy of this draft has staged in another process."""
+        store = self._store
+        self.__dict__.update(staged.__dict__)
+        self._store = store
 
     def mark(self) -> Mark:
         """Remember what is staged now, for `undo`."""

@@ -7,6 +7,7 @@ least one page, and every commit writes whole pages.
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 
 from agency.errors import NewerStore, NotAThreadStore
@@ -80,6 +81,22 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
                 db.execute(statement)
     db.execute(f"PRAGMA user_version = {len(STEPS)}")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+@functools.cache
+def template() -> bytes:
+    """An empty file of the newest version, in WAL mode. Writing it out takes a fraction of the time of making it."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        db.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        db.execute("BEGIN")
+        migrate(db, 0)
+        db.execute("COMMIT")
+        image = bytearray(db.serialize())
+    finally:
+        db.close()
+    image[18:20] = b"\x02\x02"  # the header's read and write versions: 2 is WAL
+    return bytes(image)
 
 
 def missing_steps(

@@ -9,10 +9,14 @@ Events and messages get their `seq` here, counting from 1 without a gap. No comm
 
 from __future__ import annotations
 
+import os
+import secrets
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +39,31 @@ _ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?)"
 _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 _ADD_TO_INBOX = "INSERT INTO inbox (body) VALUES (?)"
 
-WAL_ATTEMPTS = 100
+JOURNAL_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What the files lie on.
+
+    `synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the machine's power. `shared`
+    is for a file system that several machines mount: WAL needs memory that all who open a file share, so a rollback
+    journal takes its place, and every commit is synced, because to the others a lost machine is a lost power supply.
+    """
+
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    shared: bool = False
+
+    @property
+    def journal(self) -> Literal["WAL", "TRUNCATE"]:
+        return "TRUNCATE" if self.shared else "WAL"
+
+    @property
+    def sync(self) -> Literal["NORMAL", "FULL"]:
+        return "FULL" if self.shared else self.synchronous
+
+
+LOCAL = Storage()
 
 CommitHook = Callable[[Literal["before", "after"]], None]
 
@@ -62,16 +90,18 @@ class ThreadStore:
         path: Path | str,
         *,
         create: Mapping[str, str] | None = None,
-        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+        storage: Storage = LOCAL,
     ) -> ThreadStore:
         """Open a thread's file for writing, from now on for us alone.
 
         `create` holds the meta rows of a new thread; without it the file must exist.
-        `synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the machine's power.
         """
         path = Path(path)
-        if create is None and not path.exists():
-            raise NotFound(f"there is no thread at {path}; to create one, name its agent")
+        if not path.exists():
+            if create is None:
+                raise NotFound(f"there is no thread at {path}; to create one, name its agent")
+            if not storage.shared:
+                _write_template(path)
         try:
             db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10)
         except sqlite3.Error as error:
@@ -81,9 +111,11 @@ class ThreadStore:
                 if create is None:
                     raise NotFound(f"{path} holds no thread")
                 db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
-            _use_wal(db)
-            db.execute(f"PRAGMA synchronous = {synchronous}")
+            _use_journal(db, storage.journal)
+            # The first commit to a new WAL would sync its header; with NORMAL that adds nothing but a wait.
+            db.execute(f"PRAGMA synchronous = {'OFF' if storage.sync == 'NORMAL' else storage.sync}")
             epoch = _take_over(db, path, create)
+            db.execute(f"PRAGMA synchronous = {storage.sync}")
             return cls(db, path, epoch)
         except sqlite3.Error as error:
             db.close()
@@ -198,26 +230,32 @@ def stored_message(message: Message) -> str:
 
 def holds_thread(path: Path) -> bool:
     """Whether a file holds a thread: one whose first event is there. Looks without taking over."""
-    return _peek(path, "SELECT EXISTS (SELECT 1 FROM events)")
+    return _peek(path, "SELECT EXISTS (SELECT 1 FROM events)") == 1
 
 
-def has_work(path: Path) -> bool:
-    """Whether a thread should be woken: a run at work, messages, mail, or a timer. Looks without taking over."""
+def due_work(path: Path) -> int | None:
+    """When a thread should be woken: 0 is now, later is its next timer, None is not by itself. Does not take over."""
     running = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
-    left = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in ("inbox", "outbox", "timers"))
-    return _peek(path, f"SELECT {running} OR {left}")
+    left = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in ("inbox", "outbox"))
+    due = _peek(path, f"SELECT CASE WHEN {running} OR {left} THEN 0 ELSE (SELECT min(due) FROM timers) END")
+    return None if due is None else int(due)
 
 
-def _peek(path: Path, question: str) -> bool:
+def _peek(path: Path, question: str) -> int | None:
+    """One number from a file that may belong to somebody else, or be no thread's at all."""
+    # A file without a WAL or journal is whole, and reading it as it is leaves no trace. With one, SQLite must be able
+    # to write: it could not otherwise recover a WAL whose index is missing.
+    in_use = any(path.with_name(f"{path.name}-{log}").exists() for log in ("wal", "journal"))
+    mode = "mode=rw" if in_use else "mode=ro&immutable=1"
     try:
-        # Not read-only: SQLite could not then recover a WAL whose index is missing.
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=10)
     except sqlite3.Error:
-        return False
+        return None
     try:
-        return bool(db.execute(question).fetchone()[0])
+        answer: int | None = db.execute(question).fetchone()[0]
+        return answer
     except sqlite3.Error:
-        return False  # not a thread's file
+        return None  # not a thread's file
     finally:
         db.close()
 
@@ -235,14 +273,27 @@ def _commit(db: sqlite3.Connection) -> None:
         commit_hook("after")
 
 
-def _use_wal(db: sqlite3.Connection) -> None:
-    """Two who open a new file at once get in each other's way here, and SQLite does not wait by itself."""
-    for attempt in range(WAL_ATTEMPTS):
+def _write_template(path: Path) -> None:
+    """Begin a new file with everything in it but its rows, unless somebody else has begun it or it cannot be done."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with suppress(OSError):  # opening it the long way says what is wrong, if anything is
         try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
+            new.write_bytes(schema.template())
+            os.link(new, path)  # all at once, and never over another's
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def _use_journal(db: sqlite3.Connection, mode: Literal["WAL", "TRUNCATE"]) -> None:
+    """Two who open a new file at once get in each other's way here, and SQLite does not wait by itself."""
+    for attempt in range(JOURNAL_ATTEMPTS):
+        try:
+            (got,) = db.execute(f"PRAGMA journal_mode = {mode}").fetchone()
+            if got.upper() == mode:
+                return
+            raise sqlite3.OperationalError(f"the journal mode stays {got}")
         except sqlite3.OperationalError:
-            if attempt == WAL_ATTEMPTS - 1:
+            if attempt == JOURNAL_ATTEMPTS - 1:
                 raise
             time.sleep(0.01)
 

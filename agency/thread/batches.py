@@ -17,15 +17,10 @@ from agency.errors import HookFailed
 from agency.store import records
 from agency.store.draft import NOTHING, Draft
 from agency.store.store import ThreadStore
-from agency.thread.calls import CallRunner
+from agency.thread.calls import CallRunner, in_doubt, is_doubtful
 from agency.tools import Tool
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Settled, Success
-
-IN_DOUBT = (
-    "the process died while this call was running. It may or may not have taken effect: "
-    "find out before you do anything that depends on it, and do not simply repeat it"
-)
 
 
 @dataclass(slots=True)
@@ -185,20 +180,13 @@ class BatchRunner:
     def _judge(self, draft: Draft, batch: Batch, call: PendingCall) -> None:
         """A call had begun and not ended when the process died."""
         tool = self._tools.get(call.call.name)
-        if not is_doubtful(tool):
+        if tool is None or not is_doubtful(tool):
             return
-        if tool is not None and tool.in_doubt == "ask":
-            batch.outcomes[call.id] = Deferred(waits_for="approval", note=IN_DOUBT)
+        outcome = batch.outcomes[call.id] = in_doubt(tool)
+        if outcome.status == "deferred":
             return
-        outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
-        batch.outcomes[call.id] = outcome
         records.end_call(draft, batch.effect, call.id, outcome)
         emit_end(draft, call, outcome)
-
-
-def is_doubtful(tool: Tool | None) -> bool:
-    """Whether a call that had begun before a crash must not simply run again."""
-    return tool is not None and not tool.idempotent and tool.in_doubt != "rerun"
 
 
 def begin(draft: Draft, effect: int, calls: Sequence[PendingCall]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
+from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.context import ToolContext
-from agency.errors import HookFailed, InvalidInput, ToolError
+from agency.errors import HookFailed, Interrupted, InvalidInput, ToolError
+from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.pipeline import Pipeline
@@ -22,6 +23,11 @@ from agency.wire import sayable, sayable_text
 RESULT_CHARS = 100_000
 """A longer result is cut: the model's window is finite."""
 
+IN_DOUBT = (
+    "the process died while this call was running. It may or may not have taken effect: "
+    "find out before you do anything that depends on it, and do not simply repeat it"
+)
+
 
 class CallRunner:
     def __init__(
@@ -30,6 +36,7 @@ class CallRunner:
         pipeline: Pipeline,
         thread: ThreadMetadata,
         blueprint: Blueprint,
+        runtime: Runtime,
         agents: Mapping[str, Blueprint],
         offered: Callable[[], Collection[str]],
     ) -> None:
@@ -37,6 +44,7 @@ class CallRunner:
         self._pipeline = pipeline
         self._thread = thread
         self._blueprint = blueprint
+        self._runtime = runtime
         self._agents = agents
         self._offered = offered
 
@@ -71,19 +79,14 @@ class CallRunner:
                 kind="invalid_request", source="runtime", message=f"no tool is named {name!r}; there are: {known}"
             )
         try:
-            arguments = tool.bind(pending.call.args)
+            tool.bind(pending.call.args)
             await self._pipeline.on_tool_start(draft, run_id(self._thread.id, run), pending.call)
         except InvalidInput as error:
             return Failure(kind="invalid_request", source="runtime", message=str(error))
         except HookFailed as error:
             return Failure(kind="internal", source="middleware", message=str(error))
         context = self._context(pending, draft, run, effect)
-        if (takes_context := tool.arguments.context_parameter) is not None:
-            arguments[takes_context] = context
-        outcome = await self._invoke(tool, arguments, context, _least(tool.timeout, limit_s))
-        if isinstance(outcome, Deferred) and not (context.spawned and outcome.waits_for == "child"):
-            return Failure(kind="execution", message=f"{name} returned a Deferred that is not from ctx.spawn")
-        return outcome
+        return await self._invoke(tool, pending.call.args, context, _least(tool.timeout, limit_s))
 
     def _context(self, pending: PendingCall, draft: Draft, run: int, effect: int) -> ToolContext:
         return ToolContext(
@@ -99,17 +102,19 @@ class CallRunner:
             token=pending.key,
         )
 
-    async def _invoke(
-        self, tool: Tool, arguments: dict[str, Any], context: ToolContext, timeout: float | None
-    ) -> CallOutcome:
+    async def _invoke(self, tool: Tool, args: JsonValue, context: ToolContext, timeout: float | None) -> CallOutcome:
         mark = context.store.mark()
         try:
-            work = _work(tool, arguments)
+            work = perform(tool, args, context) if tool.ray is None else self._runtime.offload(tool, args, context)
             outcome = await (work if timeout is None else within(timeout, work))
+            if isinstance(outcome, Deferred) and not (context.spawned and outcome.waits_for == "child"):
+                return Failure(kind="execution", message=f"{tool.name} returned a Deferred that is not from ctx.spawn")
             context.store.try_out(mark)
             return outcome
         except TimedOut:
             return Failure(kind="timeout", source="runtime", message=f"{tool.name} did not end within {timeout:g} s")
+        except Interrupted:
+            return in_doubt(tool)
         except ToolError as error:
             return _tool_failure(tool, context.attempt, error)
         except PydanticSerializationError as error:
@@ -132,8 +137,23 @@ def _least(*limits: float | None) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-async def _work(tool: Tool, arguments: dict[str, Any]) -> CallOutcome:
+def is_doubtful(tool: Tool | None) -> bool:
+    """Whether a call that had begun before a crash must not simply run again."""
+    return tool is not None and not tool.idempotent and tool.in_doubt != "rerun"
+
+
+def in_doubt(tool: Tool) -> Failure | Deferred:
+    """What comes of a call that had begun, may have taken effect, and must not simply run again."""
+    if is_doubtful(tool) and tool.in_doubt == "ask":
+        return Deferred(waits_for="approval", note=IN_DOUBT)
+    return Failure(kind="external", source="runtime", message=IN_DOUBT)
+
+
+async def perform(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
     """The call itself. What it returns is turned into text here too: that may be the longest part of it."""
+    arguments = tool.bind(args)
+    if (takes_context := tool.arguments.context_parameter) is not None:
+        arguments[takes_context] = context
     if tool.is_async:
         return _as_outcome(await tool.function(**arguments))
     return await in_worker_thread(lambda: _as_outcome(tool.function(**arguments)))

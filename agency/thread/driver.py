@@ -28,8 +28,8 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.asking import Asker
-from agency.thread.batches import IN_DOUBT, BatchRunner, begin, emit_end, is_doubtful
-from agency.thread.calls import CallRunner
+from agency.thread.batches import BatchRunner, begin, emit_end
+from agency.thread.calls import IN_DOUBT, CallRunner, is_doubtful
 from agency.thread.execution import Execution
 from agency.thread.feed import Feed
 from agency.thread.pipeline import Pipeline, Review
@@ -103,6 +103,11 @@ class Driver:
         )
         records.add_run(draft, self.n, "running", b"", at)
         self.advance(draft)
+
+    @property
+    def performing(self) -> bool:
+        """Whether a model, a tool or a hook is at work for the run, or the run is being stopped."""
+        return any(task is not None and not task.done() for task in (self._task, self._stopping))
 
     @property
     def active(self) -> bool:
@@ -270,12 +275,23 @@ class Driver:
         await self.hold()
         try:
             if self.active and self.n == run and self.error is None:
-                draft = self._store.draft(run)
-                dropped = self._batches.drop(draft)
-                self.advance(draft, *([dropped] if dropped else []), ending())
+                self._end(ending())
         finally:
             self._held = self._batches.held = False
             self._start()
+
+    def give_up(self, error: AgencyError) -> None:
+        """Take up the run only to end it as an error: nothing of it is performed."""
+        self._held = self._batches.held = True
+        self.resume()
+        if self.active:
+            self._end(_aborted(error))
+
+    def _end(self, ending: fx.Input) -> None:
+        self._request = None
+        draft = self._store.draft(self.n)
+        dropped = self._batches.drop(draft)
+        self.advance(draft, *([dropped] if dropped else []), ending)
 
     def _batch_ended(self, draft: Draft, answer: fx.ToolsAnswered, failed_hook: HookFailed | None) -> None:
         self.advance(draft, answer, *([_aborted(failed_hook)] if failed_hook else []))

@@ -8,7 +8,7 @@ event, and gets fewer and longer deltas. Text always comes before the event that
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from agency.clock import now_ms
@@ -27,16 +27,56 @@ class Stream:
     ends_at: int | None = None
 
 
+class Reader:
+    """One reader's place in a feed: what it has seen. Reading never waits and keeps nothing."""
+
+    def __init__(self, feed: Feed, after: int) -> None:
+        self._feed = feed
+        self._stream: Stream | None = None
+        self._seen = 0
+        self.after = after
+
+    def take(self, limit: int = PAGE) -> list[Event]:
+        """What is new to this reader, oldest first, at most `limit` stored events; empty if it has seen everything."""
+        taken: list[Event] = []
+        for event in self._feed.stored(self.after, limit):
+            assert event.seq is not None
+            if self._stream is not None and self._stream.ends_at is not None and self._stream.ends_at <= event.seq:
+                taken += self._text()
+                self._stream = None
+            self.after = event.seq
+            taken.append(event)
+        if not self._feed.stored(self.after, 1):  # text is what comes after the last stored event
+            if self._stream is None and (stream := self._feed.streaming_beyond(self.after)) is not None:
+                self._stream, self._seen = stream, 0
+            taken += self._text()
+        return taken
+
+    def _text(self) -> list[Event]:
+        """What it has not seen of the text that is being streamed."""
+        stream, seen = self._stream, self._seen
+        if stream is None or len(stream.text) <= seen:
+            return []
+        self._seen = len(stream.text)
+        return [self._feed.delta(stream, seen)]
+
+
 class Feed:
     def __init__(self, store: ThreadStore) -> None:
         self._store = store
         self._stream: Stream | None = None
-        self._changed = asyncio.Event()
-        self._closed = False
+        self._listeners: set[Callable[[], None]] = set()
+        self.closed = False
 
     def notify(self) -> None:
-        """Something has been committed."""
-        self._changed.set()
+        """Something is new."""
+        for listener in tuple(self._listeners):
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever something is new, and when the thread is closed. Returns what ends that."""
+        self._listeners.add(listener)
+        return lambda: self._listeners.discard(listener)
 
     def begin_text(self, run: int) -> Stream:
         self._stream = Stream(run)
@@ -45,7 +85,7 @@ class Feed:
     def add_text(self, stream: Stream, delta: str) -> None:
         if stream.ends_at is None:
             stream.text += delta
-            self._changed.set()
+            self.notify()
 
     def end_text(self, stream: Stream) -> None:
         """Whatever is committed next comes after this text."""
@@ -53,52 +93,40 @@ class Feed:
             stream.ends_at = self._store.last_seq + 1
 
     def close(self) -> None:
-        self._closed = True
-        self._changed.set()
+        self.closed = True
+        self.notify()
 
     async def wait(self) -> bool:
         """Return when something has changed; False once the thread is closed."""
-        self._changed.clear()
-        if not self._closed:
-            await self._changed.wait()
-        return not self._closed
+        if not self.closed:
+            changed = asyncio.Event()
+            ignore = self.listen(changed.set)
+            try:
+                await changed.wait()
+            finally:
+                ignore()
+        return not self.closed
 
     async def read(self, after: int, *, follow: bool) -> AsyncIterator[Event]:
         """Every event after a seq and, if asked to follow, those to come, until the thread is closed."""
-        stream, seen = None, 0
-        while True:
-            self._changed.clear()
-            if self._closed:
-                return
-            page = self._stored(after)
-            for event in page:
-                assert event.seq is not None
-                if stream is not None and stream.ends_at is not None and stream.ends_at <= event.seq:
-                    if len(stream.text) > seen:
-                        yield self._delta(stream, seen)
-                    stream = None
-                after = event.seq
+        reader = Reader(self, after)
+        while not self.closed:
+            taken = reader.take()
+            for event in taken:
                 yield event
-            if page:
-                continue
-            if stream is None and self._streams_beyond(after):
-                stream, seen = self._stream, 0
-            if stream is not None and len(stream.text) > seen:
-                delta = self._delta(stream, seen)
-                seen = len(stream.text)
-                yield delta
-            elif not follow:
-                return
-            elif self._store.last_seq == after:
-                await self._changed.wait()
+            if not taken:
+                if not follow:
+                    return
+                await self.wait()
 
-    def _stored(self, after: int) -> list[Event]:
-        return self._store.events(after, PAGE) if after < self._store.last_seq else []
+    def stored(self, after: int, limit: int) -> list[Event]:
+        return self._store.events(after, limit) if after < self._store.last_seq else []
 
-    def _streams_beyond(self, after: int) -> bool:
+    def streaming_beyond(self, after: int) -> Stream | None:
+        """The latest text, if it is not wholly before what a reader has seen."""
         stream = self._stream
-        return stream is not None and (stream.ends_at is None or stream.ends_at > after)
+        return stream if stream is not None and (stream.ends_at is None or stream.ends_at > after) else None
 
-    def _delta(self, stream: Stream, seen: int) -> Event:
+    def delta(self, stream: Stream, seen: int) -> Event:
         run = run_id(self._store.thread_id, stream.run)
         return model_delta(self._store.thread_id, run, stream.text[seen:], seen, now_ms())

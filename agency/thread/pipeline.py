@@ -127,6 +127,8 @@ class Pipeline:
     def _register(self, tool: Tool) -> None:
         if tool.name in self.tools:
             raise DefinitionError(f"agent {self._blueprint.name!r} would get two tools named {tool.name!r}")
+        if tool.ray is not None:
+            raise DefinitionError(f"a middleware's tool cannot have `ray` options; add {tool.name!r} with add_tool")
         self.tools[tool.name] = tool
 
     async def _call(self, mw: AnyMiddleware, hook: Hook, ctx: HookContext[Any], *args: object) -> Any:

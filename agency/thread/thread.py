@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
-from agency.errors import HookFailed, InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, WrongState
 from agency.events import Event
 from agency.hooks import ChildReport
 from agency.messages import MESSAGE_CHARS, Message, ToolCall
@@ -21,12 +21,12 @@ from agency.parcels import Cancel, Report
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
-from agency.store.store import ThreadStore, run_id
+from agency.store.store import LOCAL, Storage, ThreadStore, run_id
 from agency.system import AgentSystem
 from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
 from agency.thread.driver import Driver
-from agency.thread.feed import Feed
+from agency.thread.feed import Feed, Reader
 from agency.thread.mail import Clock, Postman
 from agency.thread.pipeline import Pipeline
 from agency.thread.views import (
@@ -61,7 +61,7 @@ class Thread:
         )
         self._feed = Feed(store)
         asker = Asker(store, system, blueprint)
-        runner = CallRunner(store, self._pipeline, metadata, blueprint, agents, asker.offered)
+        runner = CallRunner(store, self._pipeline, metadata, blueprint, runtime, agents, asker.offered)
         self._driver = Driver(
             store, self._pipeline, asker, runner, self._feed, metadata, blueprint, system.code_runner, self._committed
         )
@@ -76,7 +76,7 @@ class Thread:
         runtime: Runtime,
         *,
         create: tuple[ThreadMetadata, Blueprint] | None = None,
-        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+        storage: Storage = LOCAL,
     ) -> Thread:
         """Wake a thread, or create it, and carry on with whatever it was doing."""
         rows = None
@@ -87,18 +87,33 @@ class Thread:
                 "metadata": create[0].model_dump_json(),
                 "blueprint": create[1].model_dump_json(),
             }
-        store = ThreadStore.open(path, create=rows, synchronous=synchronous)
+        store = ThreadStore.open(path, create=rows, storage=storage)
         try:
-            metadata = ThreadMetadata.model_validate_json(str(store.meta("metadata")))
-            blueprint = Blueprint.model_validate_json(str(store.meta("blueprint")))
-            selected = system.middleware_for(blueprint)
+            thread = cls._of(store, system, runtime)
+            selected = system.middleware_for(thread.blueprint)
             store.prepare_tables({mw.name: mw.tables for mw, _ in selected if mw.tables})
-            thread = cls(store, system, runtime, metadata, blueprint)
             await thread._wake()
         except BaseException:
             store.close()
             raise
         return thread
+
+    @classmethod
+    def park(
+        cls, path: Path, system: AgentSystem, runtime: Runtime, error: AgencyError, *, storage: Storage = LOCAL
+    ) -> None:
+        """End the run of a thread that cannot be woken, as an error. Nothing of its agent's is run for that."""
+        store = ThreadStore.open(path, storage=storage)
+        try:
+            cls._of(store, system, runtime)._driver.give_up(error)
+        finally:
+            store.close()
+
+    @classmethod
+    def _of(cls, store: ThreadStore, system: AgentSystem, runtime: Runtime) -> Thread:
+        metadata = ThreadMetadata.model_validate_json(str(store.meta("metadata")))
+        blueprint = Blueprint.model_validate_json(str(store.meta("blueprint")))
+        return cls(store, system, runtime, metadata, blueprint)
 
     async def _wake(self) -> None:
         draft = self._store.draft()
@@ -119,6 +134,20 @@ class Thread:
     def alive(self) -> bool:
         """Whether this activation can still be used; if not, open the thread again."""
         return self._driver.error is None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done just now: it may be closed, and goes on when opened again, at `wake_at` if set.
+
+        A run may be in progress: one that waits for a person, a child or a timer.
+        """
+        return not self.alive or not (self._driver.performing or records.parcels(self._store))
+
+    @property
+    def wake_at(self) -> int | None:
+        """When the next timer is due."""
+        timers = records.timers(self._store)
+        return timers[0][1] if timers else None
 
     @property
     def at_rest(self) -> bool:
@@ -168,15 +197,24 @@ class Thread:
             self._driver.begin(draft, messages, limits)
         return Accepted(run_id=run_id(self.id, draft.run), status=status)
 
-    async def decide(self, decisions: Mapping[str, Decision]) -> None:
-        """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
+    async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
+        """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting.
+
+        With an `idempotency_key`, deciding again changes nothing.
+        """
         decided = {call_id: _sayable(d) for call_id, d in _valid(_DECISIONS, dict(decisions), "decisions").items()}
+        if idempotency_key is not None:
+            idempotency_key = _valid(_KEY, idempotency_key, "idempotency key")
+            if records.request(self._store, idempotency_key) is not None:
+                return
         asked = self._check_decisions(decided)
         draft = self._store.draft(self._driver.n)
         await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decided))
         if self._check_decisions(decided) != asked:  # while the hooks ran, that run ended and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self.id}")
         _, effect = asked
+        if idempotency_key is not None:
+            records.remember_request(draft, idempotency_key, "running")
         self._driver.advance(draft, fx.CallsDecided(id=effect, at=now_ms(), decisions=decided))
 
     async def approve(self) -> None:
@@ -237,6 +275,14 @@ class Thread:
         """Every event after a seq, then those to come until the thread is closed, unless `follow` is False."""
         return self._feed.read(after, follow=follow)
 
+    def reader(self, after: int = 0) -> Reader:
+        """A place in the events, for those who read many threads at once."""
+        return Reader(self._feed, after)
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever a reader may find something new. Returns what ends that."""
+        return self._feed.listen(listener)
+
     async def wait(self, timeout: float | None = None) -> RunEnvelope:
         """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
         try:
@@ -280,7 +326,7 @@ class Thread:
         self._clock.stop()
         await self._postman.stop()
         self._driver.fail(WrongState(f"thread {self.id} is closed"))
-        self._store.close()
+        await asyncio.to_thread(self._store.close)  # it checkpoints, and the disk may take its time
 
     async def __aenter__(self) -> Self:
         return self
