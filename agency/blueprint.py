@@ -14,10 +14,14 @@ Name = Annotated[str, StringConstraints(pattern=r"\A[a-zA-Z0-9_-]+\z", max_lengt
 ModelName = Annotated[str, StringConstraints(pattern=r"\A[a-z][a-z0-9_-]*:.+\z")]
 
 
+Isolation = Literal["shared", "dedicated"]
+
+
 class Blueprint(Wire):
     """An agent: its prompt, and by its tags its tools and middleware. A thread keeps the blueprint it began with.
 
-    Only an `active` blueprint starts threads; a `draft` is not ready yet and a `disabled` one no longer wanted.
+    Only an `active` blueprint starts threads; a `draft` is not ready yet and a `disabled` one no longer wanted. On a
+    cluster, a thread of a `dedicated` one has a process to itself.
     """
 
     name: Name
@@ -29,6 +33,7 @@ class Blueprint(Wire):
     status: Literal["active", "draft", "disabled"] = "active"
     limits: Limits = Limits()
     mode: ModeName = "tools"
+    isolation: Isolation = "shared"
 
 
 class RequestContext(Wire):

@@ -158,3 +158,16 @@ class ToolError(AgencyError):
         self.retry = retry or retry_after_ms is not None
         self.retry_after_ms = retry_after_ms
         super().__init__(message)
+
+
+def revive(code: str, message: str) -> AgencyError:
+    """The error that another process has said by its code and message."""
+    kind = _kinds(AgencyError).get(code, AgencyError)
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)  # some have constructors of their own
+    return error
+
+
+def _kinds(kind: type[AgencyError]) -> dict[str, type[AgencyError]]:
+    below = [_kinds(each) for each in kind.__subclasses__()]
+    return {kind.code: kind} | {code: each for found in below for code, each in found.items()}

@@ -171,11 +171,7 @@ class LocalRuntime:
             child = await self._awake(order.to, create=(metadata, blueprint))
             await child.send(order.message, idempotency_key=f"spawn:{order.parent.token}")
         except HOPELESS as error:
-            parent = order.parent
-            refusal = Report(
-                to=parent.thread_id, thread_id=order.to, token=parent.token, status="failed", report=str(error)
-            )
-            await self.deliver(refusal)
+            await self.deliver(order.refused(str(error)))
 
     # Inside.
 

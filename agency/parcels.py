@@ -28,6 +28,11 @@ class Spawn(Wire):
     request: RequestContext
     parent: ParentInfo
 
+    def refused(self, why: str) -> Report:
+        """What the parent is told if the child cannot be made."""
+        parent = self.parent
+        return Report(to=parent.thread_id, thread_id=self.to, token=parent.token, status="failed", report=why)
+
 
 class Report(Wire):
     """A child's run has ended."""

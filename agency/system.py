@@ -22,10 +22,10 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from agency.blueprint import Blueprint, ModelName
+from agency.blueprint import Blueprint, Isolation, ModelName
 from agency.code import CodeRunner
 from agency.demo import DemoModel
-from agency.errors import DefinitionError
+from agency.errors import DefinitionError, NotFound
 from agency.hooks import AnyMiddleware, Middleware
 from agency.models import Model
 from agency.tools import Tool, as_tool
@@ -97,10 +97,12 @@ class AgentSystem:
         status: str = "active",
         limits: Limits | Mapping[str, int | None] | None = None,
         mode: ModeName = "tools",
+        isolation: Isolation = "shared",
     ) -> AgentSystem:
         chosen = tuple(_tags(tags, f"agent {name!r}"))
         fields = {"name": name, "description": description, "prompt": prompt, "tags": chosen, "model": model}
         more = {"config": config or {}, "status": status, "limits": limits or Limits(), "mode": mode}
+        more["isolation"] = isolation
         try:
             blueprint = Blueprint.model_validate({**fields, **more})
         except ValidationError as error:
@@ -154,6 +156,12 @@ class AgentSystem:
                 middleware.check(config, self._agents)
             except DefinitionError as error:
                 raise DefinitionError(f"{where}: {error}") from error
+
+    def tool(self, name: str) -> Tool:
+        """One of the system's own tools, by name."""
+        if name not in self._tools:
+            raise NotFound(f"the system has no tool {name!r}")
+        return self._tools[name][0]
 
     def tools_for(self, blueprint: Blueprint) -> list[Tool]:
         return [made for made, tags in self._tools.values() if tags.intersection(blueprint.tags)]

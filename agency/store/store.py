@@ -241,6 +241,11 @@ def due_work(path: Path) -> int | None:
     return None if due is None else int(due)
 
 
+def last_seq(path: Path) -> int:
+    """The seq of a thread's latest event. Does not take over."""
+    return _peek(path, "SELECT max(seq) FROM events") or 0
+
+
 def _peek(path: Path, question: str) -> int | None:
     """One number from a file that may belong to somebody else, or be no thread's at all."""
     # A file without a WAL or journal is whole, and reading it as it is leaves no trace. With one, SQLite must be able

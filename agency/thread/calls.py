@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -149,17 +150,24 @@ def in_doubt(tool: Tool) -> Failure | Deferred:
     return Failure(kind="external", source="runtime", message=IN_DOUBT)
 
 
-async def perform(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
-    """The call itself. What it returns is turned into text here too: that may be the longest part of it."""
+def arguments_for(tool: Tool, args: JsonValue, context: ToolContext) -> dict[str, Any]:
+    """The function's keyword arguments."""
     arguments = tool.bind(args)
     if (takes_context := tool.arguments.context_parameter) is not None:
         arguments[takes_context] = context
+    return arguments
+
+
+async def perform(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+    """The call itself. What it returns is turned into text here too: that may be the longest part of it."""
+    arguments = arguments_for(tool, args, context)
     if tool.is_async:
-        return _as_outcome(await tool.function(**arguments))
-    return await in_worker_thread(lambda: _as_outcome(tool.function(**arguments)))
+        return as_outcome(await tool.function(**arguments))
+    return await in_worker_thread(lambda: as_outcome(tool.function(**arguments)))
 
 
-def _as_outcome(result: object) -> CallOutcome:
+def as_outcome(result: object) -> CallOutcome:
+    """What a tool has returned, as the outcome of its call."""
     match result:
         case Deferred():
             return result

@@ -13,7 +13,7 @@ from pydantic import StringConstraints, TypeAdapter, ValidationError
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
-from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, TooLarge, WrongState
 from agency.events import Event
 from agency.hooks import ChildReport
 from agency.messages import MESSAGE_CHARS, Message, ToolCall
@@ -77,8 +77,12 @@ class Thread:
         *,
         create: tuple[ThreadMetadata, Blueprint] | None = None,
         storage: Storage = LOCAL,
+        check: Callable[[Blueprint], None] | None = None,
     ) -> Thread:
-        """Wake a thread, or create it, and carry on with whatever it was doing."""
+        """Wake a thread, or create it, and carry on with whatever it was doing.
+
+        `check` may refuse its blueprint, by raising, before anything of it runs.
+        """
         rows = None
         if create is not None:
             system.check(create[1])
@@ -90,6 +94,8 @@ class Thread:
         store = ThreadStore.open(path, create=rows, storage=storage)
         try:
             thread = cls._of(store, system, runtime)
+            if check is not None:
+                check(thread.blueprint)
             selected = system.middleware_for(thread.blueprint)
             store.prepare_tables({mw.name: mw.tables for mw, _ in selected if mw.tables})
             await thread._wake()
@@ -99,15 +105,20 @@ class Thread:
         return thread
 
     @classmethod
-    def park(
+    async def park(
         cls, path: Path, system: AgentSystem, runtime: Runtime, error: AgencyError, *, storage: Storage = LOCAL
     ) -> None:
         """End the run of a thread that cannot be woken, as an error. Nothing of its agent's is run for that."""
         store = ThreadStore.open(path, storage=storage)
         try:
-            cls._of(store, system, runtime)._driver.give_up(error)
-        finally:
+            thread = cls._of(store, system, runtime)
+        except BaseException:
             store.close()
+            raise
+        try:
+            thread._driver.give_up(error)
+        finally:
+            await thread.close()
 
     @classmethod
     def _of(cls, store: ThreadStore, system: AgentSystem, runtime: Runtime) -> Thread:
@@ -176,7 +187,7 @@ class Thread:
         blueprint's for a run that this starts.
         """
         self._check_alive()
-        messages = _acceptable(message)
+        messages = acceptable(message)
         if limits is not None:
             limits = _valid(_LIMITS, limits, "limits")
         if idempotency_key is not None:
@@ -217,13 +228,14 @@ class Thread:
             records.remember_request(draft, idempotency_key, "running")
         self._driver.advance(draft, fx.CallsDecided(id=effect, at=now_ms(), decisions=decided))
 
-    async def approve(self) -> None:
+    async def approve(self, *, idempotency_key: str | None = None) -> None:
         """Let every call that waits for a person run."""
-        await self.decide({call.id: Approve() for call in self._waiting()})
+        await self.decide({call.id: Approve() for call in self._waiting()}, idempotency_key=idempotency_key)
 
-    async def deny(self, reason: str = "") -> None:
+    async def deny(self, reason: str = "", *, idempotency_key: str | None = None) -> None:
         """Let no call that waits for a person run; the model is told why."""
-        await self.decide({call.id: Deny(reason=reason) for call in self._waiting()})
+        decisions: dict[str, Decision] = {call.id: Deny(reason=reason) for call in self._waiting()}
+        await self.decide(decisions, idempotency_key=idempotency_key)
 
     async def cancel(self) -> None:
         """End the run. Running models and tools are stopped, children too; every call gets a result."""
@@ -418,7 +430,8 @@ def _sayable(decision: Decision) -> Decision:
             return decision
 
 
-def _acceptable(message: str | Message | Sequence[Message]) -> tuple[Message, ...]:
+def acceptable(message: str | Message | Sequence[Message], *, longest: int = MESSAGE_CHARS) -> tuple[Message, ...]:
+    """The messages as a thread takes them from outside; `InvalidInput` says what is wrong with them."""
     if isinstance(message, str):
         message = Message(role="user", content=message)
     messages = _valid(_MESSAGES, (message,) if isinstance(message, Message) else message, "message")
@@ -429,7 +442,7 @@ def _acceptable(message: str | Message | Sequence[Message]) -> tuple[Message, ..
             raise InvalidInput(f"a message from outside is a user's or the system's, not {one.role}")
         if not one.content.strip():
             raise InvalidInput("the message is empty")
-        if len(one.content) > MESSAGE_CHARS:
-            raise InvalidInput(f"the message has {len(one.content)} characters; {MESSAGE_CHARS} are accepted")
+        if len(one.content) > longest:
+            raise TooLarge(f"the message has {len(one.content)} characters; {longest} are accepted")
     # Ids, origin and the like are ours to give.
     return tuple(Message(role=one.role, content=sayable_text(one.content)) for one in messages)

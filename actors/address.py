@@ -1,0 +1,60 @@
+"""The address of a virtual actor, and the place of its file.
+
+An agency is addressed by its id, a thread by its agency's and its own. The files are the registry: what has a file
+exists, and what has none does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agency.errors import InvalidInput
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    agency: str
+    thread: str = ""
+    """Empty for the agency itself."""
+
+    def __post_init__(self) -> None:
+        for what, given in (("an agency", self.agency), ("a thread", self.thread or "-")):
+            if not isinstance(given, str) or not _ID.fullmatch(given):
+                raise InvalidInput(f"the id of {what} has 1 to 64 letters, digits, '-' and '_', not {given!r:.100}")
+
+    def __str__(self) -> str:
+        return f"{self.agency}/{self.thread}" if self.thread else self.agency
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where everything is below the data folder."""
+
+    data_dir: Path
+
+    def folder(self, agency: str) -> Path:
+        return self.data_dir / "agencies" / agency
+
+    def of(self, address: Address) -> Path:
+        folder = self.folder(address.agency)
+        return folder / "threads" / f"{address.thread}.db" if address.thread else folder / "agency.db"
+
+    def agencies(self) -> list[str]:
+        found = (path.parent.name for path in (self.data_dir / "agencies").glob("*/agency.db"))
+        return sorted(name for name in found if _ID.fullmatch(name))
+
+    def threads(self, agency: str) -> Iterator[Address]:
+        for path in (self.folder(agency) / "threads").glob("*.db"):
+            if _ID.fullmatch(path.stem):
+                yield Address(agency, path.stem)
+
+    def remove(self, address: Address) -> None:
+        """Delete a thread's file with what SQLite keeps beside it. Whoever has it open writes into the void."""
+        path = self.of(address)
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)

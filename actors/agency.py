@@ -1,0 +1,266 @@
+"""The Agency: the control plane of one tenant. It knows its threads and blueprints, and never calls a model.
+
+What it begins, it finishes: that a thread is to be made or deleted is written down first, so an agency that dies in
+the middle goes on with it when it is next awake.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pydantic import JsonValue, ValidationError
+
+from actors.address import Address, Files
+from actors.agency_store import AgencyInfo, AgencyStore, Creation
+from actors.settings import Settings
+from agency.blueprint import Blueprint, RequestContext, ThreadMetadata
+from agency.clock import now_ms
+from agency.errors import InvalidInput, NotFound, WrongState
+from agency.events import timestamp
+from agency.local import HOPELESS
+from agency.messages import Message
+from agency.parcels import Report, Spawn
+from agency.system import AgentSystem
+from agency.thread.thread import acceptable
+from agency.turn.state import Limits
+from agency.wire import Wire, explain
+
+PAGE_MOST = 1_000
+
+
+class Others(Protocol):
+    """What an agency needs from the rest of the installation."""
+
+    async def create(self, creation: Creation) -> None:
+        """Make a thread, if it is not there yet, and begin its first run."""
+
+    async def evict(self, address: Address) -> None:
+        """Have whoever holds it close it."""
+
+    async def report(self, agency: str, report: Report) -> None:
+        """Hand a report to a thread of this agency."""
+
+
+class BlueprintInfo(Blueprint):
+    """A blueprint as an agency has it: the code's, or one of its own that overrides it."""
+
+    source: Literal["static", "agency"]
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class ThreadPage(Wire):
+    threads: tuple[ThreadMetadata, ...]
+    next: int | None = None
+    """The cursor of the next page; None if this is the last."""
+
+
+class Agency:
+    def __init__(
+        self, store: AgencyStore, info: AgencyInfo, settings: Settings, system: AgentSystem, others: Others
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._message_chars = settings.message_chars
+        self._files = Files(settings.data_dir)
+        self._others = others
+        self._id = info.id
+        self.deleted = False
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        settings: Settings,
+        system: AgentSystem,
+        others: Others,
+        create: AgencyInfo | None = None,
+    ) -> Agency:
+        store = await AgencyStore.open(path, settings.files, create)
+        try:
+            return cls(store, await store.info(), settings, system, others)
+        except BaseException:
+            await store.close()
+            raise
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def finish(self) -> None:
+        """Carry on with what was interrupted."""
+        for creation in await self._store.unmade():
+            await self._make(creation)
+        await self._delete_marked()
+
+    # The agency itself.
+
+    async def info(self) -> AgencyInfo:
+        return await self._store.info()
+
+    async def rename(self, name: str) -> AgencyInfo:
+        await self._store.rename(checked_name(name))
+        return await self._store.info()
+
+    async def delete(self) -> None:
+        """Delete the agency with all its threads."""
+        await self._store.mark_all_deleting()
+        await self._delete_marked()
+        self.deleted = True
+        await self._store.close()
+        shutil.rmtree(self._files.folder(self._id), ignore_errors=True)
+
+    # Blueprints.
+
+    async def blueprints(self) -> list[BlueprintInfo]:
+        """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
+        found = {name: _as_info(each, "static") for name, each in self._system.agents.items()}
+        for own, created, updated in await self._store.blueprints():
+            found[own.name] = _as_info(own, "agency", created, updated)
+        return [found[name] for name in sorted(found)]
+
+    async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
+        """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
+        name = fields.get("name")
+        before = await self._blueprint(name) if isinstance(name, str) else None
+        known = before.model_dump(mode="json") if before is not None else {}
+        try:
+            blueprint = Blueprint.model_validate({**known, **fields})
+        except ValidationError as error:
+            raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
+        self._system.check(blueprint)
+        await self._store.put_blueprint(blueprint, timestamp(now_ms()))
+        return next(each for each in await self.blueprints() if each.name == blueprint.name)
+
+    async def delete_blueprint(self, name: str) -> None:
+        """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
+        if await self._store.blueprint(name) is None:
+            raise NotFound(f"the agency has no blueprint {name!r} of its own")
+        await self._store.drop_blueprint(name)
+
+    async def _blueprint(self, name: str) -> Blueprint | None:
+        return await self._store.blueprint(name) or self._system.agents.get(name)
+
+    async def _active(self, agent_type: str) -> Blueprint:
+        blueprint = await self._blueprint(agent_type)
+        if blueprint is None:
+            known = ", ".join(each.name for each in await self.blueprints())
+            raise NotFound(f"there is no agent {agent_type!r}; there are {known or 'none'}")
+        if blueprint.status != "active":
+            raise InvalidInput(f"agent {agent_type!r} is {blueprint.status} and starts no threads")
+        return blueprint
+
+    # Threads.
+
+    async def create_thread(
+        self,
+        agent_type: str,
+        messages: Sequence[Message] = (),
+        *,
+        thread_id: str | None = None,
+        request: RequestContext | None = None,
+        limits: Limits | None = None,
+    ) -> ThreadMetadata:
+        """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
+        first = acceptable(messages, longest=self._message_chars) if messages else ()
+        address = Address(self._id, thread_id or f"thr_{secrets.token_hex(10)}")
+        known = await self._store.thread(address.thread)
+        if known is not None and known.agent_type != agent_type:
+            raise WrongState(f"there is a thread {address.thread!r} already, of agent {known.agent_type!r}")
+        metadata = known or ThreadMetadata(
+            id=address.thread,
+            agent_type=agent_type,
+            created_at=timestamp(now_ms()),
+            agency_id=self._id,
+            request=request or RequestContext(),
+        )
+        blueprint = await self._active(agent_type)
+        await self._register(Creation(metadata=metadata, blueprint=blueprint, messages=first, limits=limits))
+        return metadata
+
+    async def spawn(self, order: Spawn) -> None:
+        """Make the child that a thread has asked for, and start it."""
+        if await self._store.thread(order.parent.thread_id) is None:
+            return  # deleted meanwhile; nobody waits for this child
+        metadata = ThreadMetadata(
+            id=order.to,
+            agent_type=order.agent_type,
+            created_at=timestamp(now_ms()),
+            agency_id=self._id,
+            request=order.request,
+            parent=order.parent,
+        )
+        blueprint = await self._active(order.agent_type)
+        first = (Message(role="user", content=order.message),)
+        await self._register(
+            Creation(metadata=metadata, blueprint=blueprint, messages=first, key=f"spawn:{order.parent.token}")
+        )
+
+    async def _register(self, creation: Creation) -> None:
+        self._system.check(creation.blueprint)
+        await self._store.add_thread(creation)
+        await self._make(creation)
+
+    async def _make(self, creation: Creation) -> None:
+        try:
+            await self._others.create(creation)
+        except HOPELESS:
+            await self._store.forget_unmade(creation.metadata.id)
+            raise
+        await self._store.thread_made(creation.metadata.id)
+
+    async def thread(self, thread_id: str) -> ThreadMetadata:
+        found = await self._store.thread(thread_id)
+        if found is None:
+            raise NotFound(f"agency {self._id!r} has no thread {thread_id!r}")
+        return found
+
+    async def threads(self, after: int = 0, limit: int = 100, *, parent: str | None = None) -> ThreadPage:
+        """The threads in the order in which they were made; `parent` asks for one thread's children."""
+        if not 1 <= limit <= PAGE_MOST or after < 0:
+            raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads and begins after 0 or more")
+        found = await self._store.threads(after, limit + 1, parent)
+        more = found[limit - 1][0] if len(found) > limit else None
+        return ThreadPage(threads=tuple(metadata for _, metadata in found[:limit]), next=more)
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread with all its descendants. A parent that waits for it is told that it was canceled."""
+        await self.thread(thread_id)
+        await self._store.mark_deleting(thread_id)
+        await self._delete_marked()
+
+    async def _delete_marked(self) -> None:
+        marked = await self._store.deleting()
+        ids = {metadata.id for metadata in marked}
+        for metadata in marked:
+            address = Address(self._id, metadata.id)
+            self._files.remove(address)  # first, so that nobody can wake it again
+            await self._others.evict(address)
+            self._files.remove(address)
+            parent = metadata.parent
+            if parent is not None and parent.thread_id not in ids:
+                deleted = Report(
+                    to=parent.thread_id,
+                    thread_id=metadata.id,
+                    token=parent.token,
+                    status="canceled",
+                    report="the thread was deleted",
+                )
+                await self._others.report(self._id, deleted)
+        if marked:
+            await self._store.forget_threads(sorted(ids))
+
+
+def checked_name(name: str) -> str:
+    if not isinstance(name, str) or not 1 <= len(name.strip()) <= 200:
+        raise InvalidInput("an agency's name has 1 to 200 characters")
+    return name.strip()
+
+
+def _as_info(
+    blueprint: Blueprint, source: Literal["static", "agency"], created: str | None = None, updated: str | None = None
+) -> BlueprintInfo:
+    return BlueprintInfo(**blueprint.model_dump(by_alias=False), source=source, created_at=created, updated_at=updated)

@@ -1,0 +1,46 @@
+"""What goes back from one process to another: a value, a refusal, or that nobody is there.
+
+Errors do not cross as exceptions: Ray would wrap them with their stack, and not all of them can be rebuilt.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agency.errors import AgencyError, revive
+
+log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotHere:
+    """The actor is not awake in this host: ask the directory."""
+
+
+async def answer(work: Awaitable[Value]) -> Value | Refusal:
+    """Do it, and say what came of it."""
+    try:
+        return await work
+    except AgencyError as error:
+        return Refusal(error.code, str(error))
+    except Exception as error:
+        log.exception("an internal error")
+        return Refusal(AgencyError.code, f"{type(error).__name__}: {error}")
+
+
+def unwrap(answered: Value | Refusal) -> Value:
+    """The value, or the error that was said."""
+    if isinstance(answered, Refusal):
+        raise revive(answered.code, answered.message)
+    return answered

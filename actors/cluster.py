@@ -1,0 +1,302 @@
+"""The way in: join a cluster (or start one), and talk to agencies and threads by name from anywhere.
+
+    cluster = await Cluster.join(system="shop.agents:system", data_dir="data")
+    agency = await cluster.create_agency("bakery")
+    thread = await agency.create_thread("support", "Where is order 7?")
+    async for event in thread.events():
+        …
+
+Everything made here lives on after this process; `down` ends it all, and the next `join` continues it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import ray
+from pydantic import JsonValue
+from ray.actor import ActorHandle
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors import local_ray
+from actors.address import Address, Files
+from actors.agency import BlueprintInfo, ThreadPage, checked_name
+from actors.agency_store import AgencyInfo, peek_info
+from actors.caller import Caller, find_directory
+from actors.directory import Directory
+from actors.settings import Settings, load_system, settings
+from actors.status import Status
+from actors.system_agent import WAIT_MOST
+from actors.watching import Subscription, Watcher
+from agency.blueprint import RequestContext, ThreadMetadata
+from agency.clock import now_ms
+from agency.errors import InvalidInput, NotFound, WrongState
+from agency.events import Event, timestamp
+from agency.messages import Message
+from agency.thread.thread import acceptable
+from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
+from agency.turn.outcomes import Decision
+from agency.turn.state import Limits
+
+WAIT_PIECE = 20.0
+"""A long wait is made of calls of at most so many seconds, so that none outlives its host unnoticed."""
+
+
+class Cluster:
+    def __init__(self, configured: Settings, directory: ActorHandle[Any]) -> None:
+        self.settings = configured
+        self._caller = Caller(directory)
+        self._watcher = Watcher(self._caller)
+        self._files = Files(configured.data_dir)
+
+    @classmethod
+    async def join(cls, configured: Settings | None = None, /, **given: object) -> Cluster:
+        """Join the installation that these settings describe; it is started if it does not run."""
+        wanted = configured or settings(**given)
+        load_system(wanted.system, wanted.python_path)  # what is wrong with it shows here, before anything starts
+        await asyncio.to_thread(local_ray.join, wanted)
+        directory = await asyncio.to_thread(_directory, wanted)
+        running: Settings = await directory.describe.remote()
+        for what in ("system", "data_dir", "storage"):
+            if getattr(running, what) != getattr(wanted, what):
+                raise WrongState(
+                    f"an installation with {what} {str(getattr(running, what))!r} runs in namespace "
+                    f"{wanted.namespace!r}, not one with {str(getattr(wanted, what))!r}: stop it, or use another namespace"
+                )
+        return cls(running, directory)
+
+    async def close(self) -> None:
+        """Let go of it; everything goes on."""
+        await self._watcher.close()
+
+    async def down(self) -> None:
+        """Put every thread to rest and end all hosts, and a local Ray with them. The next `join` continues it all."""
+        await self.close()
+        directory = self._caller.directory
+        await directory.stop.remote()
+        ray.kill(directory)
+        await asyncio.to_thread(local_ray.stop, self.settings.data_dir)
+
+    async def status(self) -> Status:
+        status: Status = await self._caller.directory.status.remote()
+        return status
+
+    # Agencies.
+
+    async def create_agency(self, name: str, *, agency_id: str | None = None) -> AgencyHandle:
+        """A new agency; with the id of one that is there, that one."""
+        given = checked_name(name)
+        info = AgencyInfo(id=agency_id or f"agc_{secrets.token_hex(8)}", name=given, created_at=timestamp(now_ms()))
+        await self._caller.ask_directory("create", Address(info.id), info)
+        return AgencyHandle(self, info.id)
+
+    async def agencies(self, after: str = "", limit: int = 100) -> list[AgencyInfo]:
+        """The agencies in the order of their ids."""
+        if not 1 <= limit <= 1_000:
+            raise InvalidInput("a page has 1 to 1000 agencies")
+        return await asyncio.to_thread(self._list_agencies, after, limit)
+
+    def _list_agencies(self, after: str, limit: int) -> list[AgencyInfo]:
+        ids = [agency for agency in self._files.agencies() if agency > after][:limit]
+        found = (peek_info(self._files.of(Address(agency))) for agency in ids)
+        return [info for info in found if info is not None]
+
+    def agency(self, agency_id: str) -> AgencyHandle:
+        """An agency by its id; that there is none shows when it is used."""
+        return AgencyHandle(self, agency_id)
+
+    def thread(self, agency_id: str, thread_id: str) -> ThreadHandle:
+        return ThreadHandle(self, Address(agency_id, thread_id))
+
+    async def call(self, address: Address, method: str, *args: object, **kwargs: object) -> Any:
+        return await self._caller.call(address, method, *args, **kwargs)
+
+    def subscribe(self, address: Address, after: int) -> Subscription:
+        return self._watcher.subscribe(address, after)
+
+    async def where(self, addresses: Sequence[Address]) -> Mapping[Address, str]:
+        """The hosts of those that are awake; the others hibernate."""
+        found: Mapping[Address, str] = await self._caller.directory.where.remote(list(addresses))
+        return found
+
+
+class AgencyHandle:
+    """An agency, wherever it is."""
+
+    def __init__(self, cluster: Cluster, agency_id: str) -> None:
+        self._cluster = cluster
+        self._address = Address(agency_id)
+        self.id = agency_id
+
+    async def _call(self, method: str, *args: object, **kwargs: object) -> Any:
+        return await self._cluster.call(self._address, method, *args, **kwargs)
+
+    async def info(self) -> AgencyInfo:
+        info: AgencyInfo = await self._call("info")
+        return info
+
+    async def rename(self, name: str) -> AgencyInfo:
+        info: AgencyInfo = await self._call("rename", name)
+        return info
+
+    async def delete(self) -> None:
+        """Delete the agency with all its threads and files."""
+        await self._call("delete")
+
+    async def blueprints(self) -> list[BlueprintInfo]:
+        """Every agent that threads can be made for; the agency's own in the place of the code's."""
+        found: list[BlueprintInfo] = await self._call("blueprints")
+        return found
+
+    async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
+        """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
+        made: BlueprintInfo = await self._call("put_blueprint", dict(fields))
+        return made
+
+    async def delete_blueprint(self, name: str) -> None:
+        await self._call("delete_blueprint", name)
+
+    async def create_thread(
+        self,
+        agent_type: str,
+        message: str | Message | Sequence[Message] = (),
+        *,
+        thread_id: str | None = None,
+        request: RequestContext | None = None,
+        limits: Limits | None = None,
+    ) -> ThreadHandle:
+        """A new thread for an agent, at work at once if there is a message."""
+        messages = acceptable(message) if message else ()
+        new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
+        await self._call("create_thread", agent_type, messages, thread_id=new, request=request, limits=limits)
+        return ThreadHandle(self._cluster, Address(self.id, new))
+
+    def thread(self, thread_id: str) -> ThreadHandle:
+        """A thread by its id; that there is none shows when it is used."""
+        return ThreadHandle(self._cluster, Address(self.id, thread_id))
+
+    async def threads(self, after: int = 0, limit: int = 100, *, parent: str | None = None) -> ThreadPage:
+        page: ThreadPage = await self._call("threads", after, limit, parent=parent)
+        return page
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread with all its descendants."""
+        await self._call("delete_thread", thread_id)
+
+
+class ThreadHandle:
+    """A thread, wherever it is, awake or not."""
+
+    def __init__(self, cluster: Cluster, address: Address) -> None:
+        self._cluster = cluster
+        self.address = address
+
+    @property
+    def id(self) -> str:
+        return self.address.thread
+
+    async def _call(self, method: str, *args: object, **kwargs: object) -> Any:
+        return await self._cluster.call(self.address, method, *args, **kwargs)
+
+    async def metadata(self) -> ThreadMetadata:
+        found: ThreadMetadata = await self._cluster.call(Address(self.address.agency), "thread", self.id)
+        return found
+
+    async def invoke(
+        self,
+        message: str | Message | Sequence[Message],
+        *,
+        idempotency_key: str | None = None,
+        limits: Limits | None = None,
+    ) -> Accepted:
+        """Start a run with a message; during a run, the message joins it at its next step."""
+        key = idempotency_key or _key()
+        accepted: Accepted = await self._call("invoke", message, key=key, limits=limits)
+        return accepted
+
+    async def decide(self, decisions: Mapping[str, Decision]) -> None:
+        """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
+        await self._call("decide", dict(decisions), key=_key())
+
+    async def approve(self) -> None:
+        """Let every call that waits for a person run."""
+        await self._call("approve", key=_key())
+
+    async def deny(self, reason: str = "") -> None:
+        """Let no call that waits for a person run; the model is told why."""
+        await self._call("deny", reason, key=_key())
+
+    async def cancel(self) -> None:
+        """End the run, with all its children."""
+        await self._call("cancel")
+
+    async def lift_limits(
+        self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+    ) -> None:
+        """Let a run that has used up a limit go on, under these new ones."""
+        await self._call("lift_limits", turns=turns, time_ms=time_ms, tokens=tokens)
+
+    async def state(self) -> ThreadState:
+        state: ThreadState = await self._call("state")
+        return state
+
+    async def run_state(self) -> RunState:
+        state: RunState = await self._call("run_state")
+        return state
+
+    async def run(self) -> RunEnvelope:
+        """The latest run, as it is now."""
+        run: RunEnvelope = await self._call("run")
+        return run
+
+    async def wait(self, timeout: float | None = None) -> RunEnvelope:
+        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while True:
+            left = WAIT_PIECE if deadline is None else min(WAIT_PIECE, deadline - loop.time())
+            run: RunEnvelope = await self._call("run", wait=max(left, 0.0))
+            waits = run.status == "running" or run.meta.pause_reason == "subagent"
+            if not waits or left < WAIT_PIECE:
+                return run
+
+    async def stored_events(self, after: int = 0, limit: int = 100) -> list[Event]:
+        """A page of the events so far."""
+        found: list[str] = await self._call("events", after, limit)
+        return [Event.model_validate_json(event) for event in found]
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Every event after a seq, then those to come, whatever dies meanwhile."""
+        subscription = self._cluster.subscribe(self.address, after)
+        try:
+            async for event in subscription:
+                yield Event.model_validate_json(event)
+        finally:
+            subscription.close()
+
+
+def _key() -> str:
+    """For a call that may have to be repeated because its answer was lost."""
+    return f"call:{secrets.token_hex(12)}"
+
+
+def _directory(wanted: Settings) -> ActorHandle[Any]:
+    try:
+        return find_directory(wanted.namespace)
+    except ValueError:
+        remote: Any = ray.remote(Directory)
+        node = ray.get_runtime_context().get_node_id()
+        return remote.options(  # type: ignore[no-any-return]  # Ray's types end here
+            name="Directory",
+            namespace=wanted.namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=100_000,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=wanted.storage == "shared"),
+        ).remote(wanted)

@@ -1,0 +1,413 @@
+"""The Host: a Ray actor, hence a process, in which agencies and threads live while they are awake.
+
+It wakes what the directory orders, passes calls on, puts to sleep what has had nothing to do for a while, and lets
+consumers read the events of its threads. It is the `Runtime` of its threads: what they send each other goes through it.
+Whatever it holds is in files; killing it costs what a crash costs, and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import time
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from pydantic import JsonValue
+from ray.exceptions import RayError
+
+from actors import tasks
+from actors.address import Address, Files
+from actors.agency import Agency
+from actors.agency_store import AgencyInfo, Creation, peek_blueprints
+from actors.answers import NotHere, Refusal, answer, unwrap
+from actors.caller import Caller, find_directory
+from actors.feeding import Batch, Consumer
+from actors.placement import Role
+from actors.settings import Settings, load_system
+from actors.system_agent import SystemAgent
+from agency.blueprint import Blueprint
+from agency.clock import now_ms
+from agency.context import ToolContext
+from agency.errors import AgencyError, NotFound, Poisoned
+from agency.local import HOPELESS
+from agency.parcels import Cancel, Report, Spawn
+from agency.system import AgentSystem
+from agency.thread.thread import Thread
+from agency.tools import Tool
+from agency.turn.outcomes import CallOutcome
+
+log = logging.getLogger(__name__)
+
+HOST_PREFIX = "Host-"
+RELEASE_PATIENCE = 30.0
+
+EXPOSED = {
+    Agency: {
+        "info",
+        "rename",
+        "delete",
+        "blueprints",
+        "put_blueprint",
+        "delete_blueprint",
+        "create_thread",
+        "spawn",
+        "thread",
+        "threads",
+        "delete_thread",
+    },
+    SystemAgent: {
+        "invoke",
+        "decide",
+        "approve",
+        "deny",
+        "cancel",
+        "lift_limits",
+        "state",
+        "run_state",
+        "run",
+        "events",
+        "child_result",
+        "parent_canceled",
+    },
+}
+"""What can be called from outside, by the actor's kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """The thread must have a host to itself, and this is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a host says about itself to a directory that begins anew."""
+
+    node: str
+    role: Role
+    actors: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoad:
+    pid: int
+    working: int
+    rss_bytes: int
+
+
+@dataclass(slots=True)
+class Awake:
+    """An actor in this process."""
+
+    actor: Agency | SystemAgent
+    n: int
+    calls: int = 0
+    """Being served right now."""
+    used: float = field(default_factory=time.monotonic)
+
+    @property
+    def alive(self) -> bool:
+        return not self.actor.deleted if isinstance(self.actor, Agency) else self.actor.alive
+
+    @property
+    def idle(self) -> bool:
+        return self.calls == 0 and (isinstance(self.actor, Agency) or self.actor.idle)
+
+    @property
+    def wake_at(self) -> int | None:
+        return None if isinstance(self.actor, Agency) else self.actor.wake_at
+
+
+class _Dedicated(Exception):
+    """The blueprint wants a host to itself."""
+
+
+class Host:
+    def __init__(self, name: str, role: Role, settings: Settings) -> None:
+        _raise_file_limit()
+        self._name = name
+        self._role = role
+        self._settings = settings
+        self._files = Files(settings.data_dir)
+        self._system: AgentSystem | None = None
+        self._broken: Refusal | None = None
+        self._caller = HostCaller(self, settings.namespace)
+        self._awake: dict[Address, Awake] = {}
+        self._turning: dict[Address, asyncio.Lock] = {}  # while one is being opened or closed
+        self._consumers: dict[str, Consumer] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweeping = False
+        try:
+            self._system = load_system(settings.system, settings.python_path)
+        except AgencyError as error:
+            self._broken = Refusal(error.code, f"{error} (on node {ray.get_runtime_context().get_node_id()[:8]})")
+
+    # What the directory asks.
+
+    async def inventory(self) -> Inventory | Refusal:
+        if self._broken is not None:
+            return self._broken
+        if not self._sweeping:
+            self._sweeping = True
+            self._go(self._sweep())
+        node = ray.get_runtime_context().get_node_id()
+        return Inventory(node, self._role, {address: awake.n for address, awake in self._awake.items()})
+
+    async def watch(self) -> None:
+        """Never returns: that it fails is how the directory learns of this host's death."""
+        await asyncio.Event().wait()
+
+    async def activate(
+        self, address: Address, n: int, create: Creation | AgencyInfo | None, alone: bool
+    ) -> Misplaced | Refusal | None:
+        """Wake an actor, make it first if asked to; one that is awake already goes by the new number from now on."""
+        if alone:
+            self._role = "dedicated"
+        try:
+            return await answer(self._activate(address, n, create))
+        except _Dedicated:
+            return Misplaced()
+
+    async def evict(self, address: Address) -> None:
+        async with self._turn(address):
+            awake = self._awake.pop(address, None)
+            if awake is not None:
+                await self._close(awake)
+
+    async def park(self, address: Address, message: str) -> Refusal | None:
+        """End the run of a thread that cannot be woken."""
+        assert self._system is not None
+        runtime = ThreadRuntime(address.agency, self._caller, self._system, self._settings)
+        path, why = self._files.of(address), Poisoned(message)
+        return await answer(Thread.park(path, self._system, runtime, why, storage=self._settings.files))
+
+    async def load(self) -> HostLoad:
+        working = sum(not awake.idle for address, awake in self._awake.items() if address.thread)
+        return HostLoad(os.getpid(), working, _rss_bytes())
+
+    async def drain(self) -> None:
+        """Put everything to rest: the end is near."""
+        for address in list(self._awake):
+            await self.evict(address)
+
+    # What everybody asks.
+
+    async def call(
+        self, address: Address, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any | NotHere | Refusal:
+        """Call a method of an actor that is awake here."""
+        awake = self._here(address)
+        if awake is None:
+            return NotHere()
+        if method not in EXPOSED[type(awake.actor)]:
+            return Refusal(AgencyError.code, f"{type(awake.actor).__name__} has no method {method!r}")
+        awake.calls += 1
+        try:
+            return await answer(getattr(awake.actor, method)(*args, **kwargs))
+        finally:
+            awake.calls -= 1
+            awake.used = time.monotonic()
+
+    async def follow(self, consumer: str, changes: dict[int, tuple[Address, int] | None]) -> None:
+        """Follow threads for a consumer, each after a seq, under its own numbers; with None no longer."""
+        reading = self._consumers.setdefault(consumer, Consumer())
+        for number, wanted in changes.items():
+            if wanted is None:
+                reading.drop(number)
+                continue
+            address, after = wanted
+            awake = self._here(address)
+            agent = awake.actor if awake is not None and isinstance(awake.actor, SystemAgent) else None
+            reading.follow(number, address, agent, after)
+
+    async def pull(self, consumer: str) -> Batch | NotHere:
+        """The next events for a consumer, of all the threads that it follows here, as soon as there are any."""
+        reading = self._consumers.get(consumer)
+        return NotHere() if reading is None else await reading.pull()
+
+    # Waking and sleeping.
+
+    def _here(self, address: Address) -> Awake | None:
+        awake = self._awake.get(address)
+        return awake if awake is not None and awake.alive else None
+
+    def _turn(self, address: Address) -> asyncio.Lock:
+        """Opening and closing of one actor, one after the other."""
+        return self._turning.setdefault(address, asyncio.Lock())
+
+    async def _activate(self, address: Address, n: int, create: Creation | AgencyInfo | None) -> None:
+        async with self._turn(address):
+            awake = self._awake.get(address)
+            if awake is not None and not awake.alive:
+                del self._awake[address]
+                await self._close(awake)
+                awake = None
+            if awake is None:
+                self._awake[address] = Awake(await self._open(address, create), n)
+            else:
+                awake.n, awake.used = n, time.monotonic()
+                if isinstance(create, Creation) and create.messages and isinstance(awake.actor, SystemAgent):
+                    await awake.actor.invoke(create.messages, key=create.key, limits=create.limits)
+
+    async def _open(self, address: Address, create: Creation | AgencyInfo | None) -> Agency | SystemAgent:
+        assert self._system is not None
+        path = self._files.of(address)
+        if not address.thread:
+            info = create if isinstance(create, AgencyInfo) else None
+            agency = await Agency.open(path, self._settings, self._system, Others(self._caller), info)
+            self._go(agency.finish())
+            return agency
+        creation = create if isinstance(create, Creation) else None
+        runtime = ThreadRuntime(address.agency, self._caller, self._system, self._settings)
+        return await SystemAgent.open(path, self._settings, self._system, runtime, self._check, creation)
+
+    def _check(self, blueprint: Blueprint) -> None:
+        if blueprint.isolation == "dedicated" and self._role != "dedicated":
+            raise _Dedicated
+
+    async def _close(self, awake: Awake) -> None:
+        with suppress(AgencyError):
+            await awake.actor.close()
+
+    async def _sweep(self) -> None:
+        """Let go of what has had nothing to do for a while."""
+        after = self._settings.hibernate_after
+        while True:
+            await asyncio.sleep(min(1.0, after / 4))
+            now = time.monotonic()
+            for name, consumer in list(self._consumers.items()):
+                if consumer.is_lost(now):
+                    consumer.close()
+                    del self._consumers[name]
+            watched = {address for consumer in self._consumers.values() for address in consumer.watched}
+            for address, awake in list(self._awake.items()):
+                if awake.alive and (not awake.idle or address in watched):
+                    awake.used = now
+                elif not awake.alive or now - awake.used >= after:
+                    self._go(self._hibernate(address, awake, after))
+
+    async def _hibernate(self, address: Address, awake: Awake, after: float) -> None:
+        """Close an actor and tell the directory, with the time at which it has to be awake again."""
+        async with self._turn(address):
+            if self._awake.get(address) is not awake:
+                return
+            wake_at: int | None = None
+            if awake.alive:
+                wake_at = awake.wake_at
+                soon = wake_at is not None and wake_at < now_ms() + 1000 * after
+                if soon or not awake.idle or time.monotonic() - awake.used < after:
+                    return
+            elif isinstance(awake.actor, SystemAgent):
+                wake_at = now_ms() + 1000  # it could not write, or was overtaken: look again in a while
+            del self._awake[address]
+            await self._close(awake)
+        if not self._turning[address].locked():
+            del self._turning[address]
+        await self._caller.released(address, awake.n, wake_at)
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s stumbled: %r", self._name, error, exc_info=error)
+
+
+class HostCaller:
+    """Calls from inside a host: to an actor in the same host directly, to others like anybody else."""
+
+    def __init__(self, host: Host, namespace: str) -> None:
+        self._host = host
+        self._namespace = namespace
+        self._remote: Caller | None = None
+
+    @property
+    def remote(self) -> Caller:
+        if self._remote is None:
+            self._remote = Caller(find_directory(self._namespace))
+        return self._remote
+
+    async def call(self, address: Address, method: str, *args: object, **kwargs: object) -> Any:
+        answered = await self._host.call(address, method, args, kwargs)
+        if isinstance(answered, NotHere):
+            return await self.remote.call(address, method, *args, **kwargs)
+        return unwrap(answered)
+
+    async def released(self, address: Address, n: int, wake_at: int | None) -> None:
+        with suppress(RayError):  # the next directory will ask
+            await self.remote.directory.released.remote(address, n, wake_at)
+
+
+class ThreadRuntime:
+    """What the threads of one agency need from where they run (see `agency.runtime`)."""
+
+    def __init__(self, agency: str, caller: HostCaller, system: AgentSystem, settings: Settings) -> None:
+        self._agency = agency
+        self._caller = caller
+        self._system = system
+        self._settings = settings
+
+    def agents(self) -> Mapping[str, Blueprint]:
+        own = peek_blueprints(Files(self._settings.data_dir).of(Address(self._agency)))
+        known = {**self._system.agents, **own}
+        return {name: blueprint for name, blueprint in known.items() if blueprint.status == "active"}
+
+    async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+        return await tasks.offload(self._settings, tool, args, context)
+
+    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+        match parcel:
+            case Spawn():
+                await self._spawn(parcel)
+            case Report():
+                await self._tell(parcel.to, "child_result", parcel)
+            case Cancel():
+                await self._tell(parcel.to, "parent_canceled", parcel)
+
+    async def _tell(self, thread: str, method: str, parcel: Report | Cancel) -> None:
+        with suppress(NotFound):  # it has been deleted, or was never made
+            await self._caller.call(Address(self._agency, thread), method, parcel)
+
+    async def _spawn(self, order: Spawn) -> None:
+        try:
+            await self._caller.call(Address(self._agency), "spawn", order)
+        except HOPELESS as error:
+            await self.deliver(order.refused(str(error)))
+
+
+class Others:
+    """What an agency needs from the rest of the installation."""
+
+    def __init__(self, caller: HostCaller) -> None:
+        self._caller = caller
+
+    async def create(self, creation: Creation) -> None:
+        address = Address(creation.metadata.agency_id, creation.metadata.id)
+        await self._caller.remote.ask_directory("create", address, creation)
+
+    async def evict(self, address: Address) -> None:
+        await self._caller.remote.ask_directory("evict", address)
+
+    async def report(self, agency: str, report: Report) -> None:
+        with suppress(NotFound):
+            await self._caller.call(Address(agency, report.to), "child_result", report)
+
+
+def _raise_file_limit() -> None:
+    """An awake thread holds three files open, and the usual limit is low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _rss_bytes() -> int:
+    with open("/proc/self/statm", "rb") as statm:  # noqa: PTH123  # the shortest way to it
+        return int(statm.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,200 @@
+"""Joining Ray: the cluster that was named, the one that runs on this machine, or a local one that is started here.
+
+A local Ray is a process of its own, so what lives in it outlives whoever started it. Its address, its process and the
+token that it asks for are in `ray.json` below the data folder; `stop` ends exactly that one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import ray
+from pydantic import ValidationError
+from ray._raylet import Config  # type: ignore[attr-defined]  # Ray's only way to see RAY_AUTH_MODE after its import
+
+from actors.settings import Settings
+from agency.errors import Unavailable
+from agency.wire import Wire
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+CURRENT = "ray_current_cluster"  # where Ray itself notes its address
+
+
+class LocalRay(Wire):
+    """A Ray that was started here."""
+
+    address: str
+    pid: int
+    """The leader of a session to which all its processes belong."""
+
+    @property
+    def alive(self) -> bool:
+        return bool(_session(self.pid))
+
+
+def join(settings: Settings) -> None:
+    """Connect this process to Ray, starting one if there is none."""
+    if ray.is_initialized():
+        return
+    address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
+    if address is None:
+        with _alone(settings.data_dir):
+            own = _own(settings.data_dir)
+            if own is not None:
+                address = own.address
+                _use_token(_token(settings.data_dir))
+            elif not _join_running(settings):
+                address = _start(settings).address
+    else:
+        _use_home_token()
+    if address is not None:
+        _connect(address, settings)
+
+
+def stop(data_dir: Path) -> bool:
+    """End the local Ray of a data folder, if there is one."""
+    own = _own(data_dir)
+    (_folder(data_dir) / "ray.json").unlink(missing_ok=True)
+    if own is None:
+        return False
+    if ray.is_initialized():
+        ray.shutdown()
+    deadline = time.monotonic() + STOP_SECONDS
+    while (left := _session(own.pid)) and time.monotonic() < deadline:
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # whatever must last is on disk
+        time.sleep(0.05)
+    return True
+
+
+def _connect(address: str, settings: Settings) -> None:
+    try:
+        ray.init(address=address, namespace=settings.namespace, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise Unavailable(f"cannot join Ray at {address}: {error}") from error
+
+
+def _join_running(settings: Settings) -> bool:
+    """Join the cluster that somebody has started on this machine, as by `ray start --head`."""
+    current = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / CURRENT
+    if not current.exists():
+        return False
+    _use_home_token()
+    try:
+        _connect(current.read_text().strip(), settings)
+    except Unavailable as error:
+        log.info("the Ray that %s names is gone: %s", current, error)
+        return False
+    return True
+
+
+# A local Ray of our own.
+
+
+def _start(settings: Settings) -> LocalRay:
+    folder = _folder(settings.data_dir)
+    token = _token(settings.data_dir)
+    if not token.exists():
+        with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+    _use_token(token)
+    temp = Path(f"/tmp/agency-ray-{secrets.token_hex(4)}")  # a socket's path must be short
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port=0"]
+    command += [f"--include-dashboard={str(settings.ray_dashboard).lower()}", "--disable-usage-stats"]
+    command += [f"--temp-dir={temp}", f"--ray-client-server-port={_free_port()}"]
+    with (folder / "ray.log").open("wb") as out:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment()
+        )
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if (temp / CURRENT).exists() and "Ray runtime started" in (folder / "ray.log").read_text():
+            own = LocalRay(address=(temp / CURRENT).read_text().strip(), pid=process.pid)
+            (folder / "ray.json").write_text(own.model_dump_json())
+            return own
+        time.sleep(0.05)
+    for pid in _session(process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    raise Unavailable(f"Ray did not start; {folder / 'ray.log'} tells why")
+
+
+def _environment() -> dict[str, str]:
+    """Ray runs its workers as if they were batch jobs; ours are servers."""
+    return {**os.environ, "RAY_worker_niceness": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+
+
+def _own(data_dir: Path) -> LocalRay | None:
+    try:
+        own = LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return own if own.alive else None
+
+
+def _folder(data_dir: Path) -> Path:
+    folder = data_dir / "ray"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _alone(data_dir: Path) -> Iterator[None]:
+    """Two who start at once shall not start two."""
+    with (_folder(data_dir) / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _session(leader: int) -> list[int]:
+    """The living processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir() if Path("/proc").is_dir() else []:
+        if entry.name.isdigit():
+            with suppress(OSError, IndexError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == leader and fields[0] != "Z":
+                    found.append(int(entry.name))
+    return found
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+# Ray asks for a token, ours or that in the home folder.
+
+
+def _token(data_dir: Path) -> Path:
+    return _folder(data_dir) / "token"
+
+
+def _use_token(token: Path) -> None:
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    Config.initialize("")
+
+
+def _use_home_token() -> None:
+    home = Path.home() / ".ray" / "auth_token"
+    if "RAY_AUTH_MODE" not in os.environ and home.exists():
+        os.environ["RAY_AUTH_MODE"] = "token"
+        Config.initialize("")

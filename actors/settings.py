@@ -1,0 +1,89 @@
+"""What an installation is configured with: by keyword, or by environment variables that begin with AGENCY_."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from agency.errors import DefinitionError
+from agency.messages import MESSAGE_CHARS
+from agency.store.store import Storage
+from agency.system import AgentSystem
+from agency.wire import explain
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="AGENCY_", frozen=True, extra="forbid")
+
+    system: Annotated[str, StringConstraints(pattern=r"\A[\w.]+:\w+\z")]
+    """The agents, as `package.module:name`. Every host imports it."""
+    data_dir: Path = Path("data")
+    """Everything that lasts is below this folder."""
+    python_path: tuple[str, ...] = ()
+    """Where hosts look for the system's module, besides what is installed; this process's folder unless given."""
+    namespace: str = "agency"
+    """Ray's: installations in one cluster are told apart by it."""
+    ray_address: str | None = None
+    """The cluster to join; else the one that runs here, else a local one is started."""
+    ray_dashboard: bool = False
+    """Start Ray's own dashboard with a local Ray; `ray list actors` needs it, and it takes a gigabyte."""
+    storage: Literal["local", "shared"] = "local"
+    """`shared`: `data_dir` is on a file system that all nodes mount, and threads may live on any of them."""
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    """SQLite's: NORMAL survives the death of any process, FULL also that of the power supply."""
+    actors_per_node: Annotated[int, Field(ge=1)] | None = None
+    """Hosts on one node, beyond which threads share; four for each core unless given."""
+    warm_hosts: Annotated[int, Field(ge=0)] = 2
+    """Empty hosts kept ready on each node."""
+    hibernate_after: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds without anything to do and without a watcher, after which a thread leaves memory."""
+    message_chars: Annotated[int, Field(ge=1, le=MESSAGE_CHARS)] = MESSAGE_CHARS
+    """The longest message that is accepted."""
+    poison_after: Annotated[int, Field(ge=2)] = 5
+    """How often a host may die with a thread, without the thread getting any further, before its run is given up."""
+
+    @field_validator("data_dir")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().absolute()
+
+    @field_validator("python_path")
+    @classmethod
+    def _or_here(cls, path: tuple[str, ...]) -> tuple[str, ...]:
+        return path or (os.getcwd(),)  # noqa: PTH109  # entries of sys.path are strings
+
+    model_config["validate_default"] = True
+
+    @property
+    def files(self) -> Storage:
+        return Storage(self.synchronous, shared=self.storage == "shared")
+
+
+def settings(**given: object) -> Settings:
+    """Settings from keywords and the environment; what is wrong with them is said in one line."""
+    try:
+        return Settings(**given)  # type: ignore[arg-type]  # that is what it checks
+    except ValidationError as error:
+        raise DefinitionError(f"settings: {explain(error)}") from error
+
+
+def load_system(reference: str, python_path: tuple[str, ...]) -> AgentSystem:
+    """Import the system that a reference names, and check it whole."""
+    for folder in python_path:
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    module, _, name = reference.partition(":")
+    try:
+        system = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise DefinitionError(f"cannot load {reference}: {error} (looked in {', '.join(python_path)} too)") from error
+    if not isinstance(system, AgentSystem):
+        raise DefinitionError(f"{reference} is not an AgentSystem, but a {type(system).__name__}")
+    assert system.agents is not None  # which checks them
+    return system

@@ -1,0 +1,123 @@
+"""The SystemAgent: one agent thread as an actor. While it is awake it is a `Thread`; asleep, it is a file.
+
+Calls that change it are made atomic by the thread itself, which never awaits while its run changes; so reads wait for
+nobody, and there is no lock to hold during a model call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from actors.agency_store import Creation
+from actors.settings import Settings
+from agency.blueprint import Blueprint
+from agency.errors import InvalidInput
+from agency.messages import Message
+from agency.parcels import Cancel, Report
+from agency.runtime import Runtime
+from agency.system import AgentSystem
+from agency.thread.feed import Reader
+from agency.thread.thread import Thread, acceptable
+from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
+from agency.turn.outcomes import Decision
+from agency.turn.state import Limits
+
+PAGE_MOST = 1_000
+WAIT_MOST = 300.0
+
+
+class SystemAgent:
+    def __init__(self, thread: Thread, settings: Settings) -> None:
+        self._thread = thread
+        self._message_chars = settings.message_chars
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        settings: Settings,
+        system: AgentSystem,
+        runtime: Runtime,
+        check: Callable[[Blueprint], None],
+        create: Creation | None = None,
+    ) -> SystemAgent:
+        """Wake a thread, or register a new one and begin its first run."""
+        new = None if create is None else (create.metadata, create.blueprint)
+        thread = await Thread.open(path, system, runtime, create=new, storage=settings.files, check=check)
+        if create is not None and create.messages:
+            await thread.send(create.messages, idempotency_key=create.key, limits=create.limits)
+        return cls(thread, settings)
+
+    async def close(self) -> None:
+        await self._thread.close()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.alive
+
+    @property
+    def idle(self) -> bool:
+        return self._thread.idle
+
+    @property
+    def wake_at(self) -> int | None:
+        return self._thread.wake_at if self._thread.alive else None
+
+    # What its users call.
+
+    async def invoke(
+        self, message: str | Message | Sequence[Message], *, key: str | None = None, limits: Limits | None = None
+    ) -> Accepted:
+        accepted = acceptable(message, longest=self._message_chars)
+        return await self._thread.send(accepted, idempotency_key=key, limits=limits)
+
+    async def decide(self, decisions: Mapping[str, Decision], *, key: str | None = None) -> None:
+        await self._thread.decide(decisions, idempotency_key=key)
+
+    async def approve(self, *, key: str | None = None) -> None:
+        await self._thread.approve(idempotency_key=key)
+
+    async def deny(self, reason: str = "", *, key: str | None = None) -> None:
+        await self._thread.deny(reason, idempotency_key=key)
+
+    async def cancel(self) -> None:
+        await self._thread.cancel()
+
+    async def lift_limits(
+        self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+    ) -> None:
+        await self._thread.lift_limits(turns=turns, time_ms=time_ms, tokens=tokens)
+
+    async def state(self) -> ThreadState:
+        return await self._thread.state()
+
+    async def run_state(self) -> RunState:
+        return self._thread.run_state()
+
+    async def run(self, wait: float = 0.0) -> RunEnvelope:
+        """The latest run; with `wait`, as it is when it has ended or needs a person, or after so many seconds."""
+        if not 0 <= wait <= WAIT_MOST:
+            raise InvalidInput(f"a run is waited for 0 to {WAIT_MOST:g} seconds")
+        return await self._thread.wait(wait) if wait else self._thread.run()
+
+    async def events(self, after: int = 0, limit: int = 100) -> list[str]:
+        """Stored events after a seq, as JSON."""
+        if not 1 <= limit <= PAGE_MOST or after < 0:
+            raise InvalidInput(f"a page has 1 to {PAGE_MOST} events and begins after 0 or more")
+        found = (event for event in self._thread.reader(after).take(limit) if event.seq is not None)
+        return [event.model_dump_json() for event in found]
+
+    # What other threads send it, and what feeds read.
+
+    async def child_result(self, report: Report) -> None:
+        await self._thread.receive(report)
+
+    async def parent_canceled(self, cancel: Cancel) -> None:
+        await self._thread.receive(cancel)
+
+    def reader(self, after: int) -> Reader:
+        return self._thread.reader(after)
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        return self._thread.listen(listener)

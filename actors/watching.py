@@ -1,0 +1,194 @@
+"""Following threads from anywhere: one pull at a time for each host, however many threads are followed there.
+
+A subscription yields every event after a seq, then those to come, whatever dies meanwhile: it counts the stored events
+that it has got, and begins after the last of them wherever the thread is next awake. Who reads slowly is let be: beyond
+a buffer, the thread is not followed for it until the buffer is empty again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from ray.exceptions import RayError
+
+from actors.address import Address
+from actors.answers import NotHere
+from actors.caller import Caller, Place
+from actors.feeding import Batch
+from agency.errors import AgencyError, Unavailable
+
+log = logging.getLogger(__name__)
+
+BUFFER = 2_000
+"""Events kept for a subscriber that does not take them."""
+
+RETRY_FIRST = 0.05
+RETRY_MOST = 2.0
+
+
+class Subscription:
+    """One reader of one thread: events as JSON, until it is closed or the thread is deleted."""
+
+    def __init__(self, watcher: Watcher, number: int, address: Address, after: int) -> None:
+        self._watcher = watcher
+        self._buffer: deque[str] = deque()
+        self._news = asyncio.Event()
+        self._paused = False
+        self._error: AgencyError | None = None
+        self.number = number
+        self.address = address
+        self.after = after
+        """The seq of the last stored event that has come in."""
+
+    def feed(self, events: tuple[tuple[int, str], ...]) -> bool:
+        """Take events in; False if some before them are missing."""
+        for seq, event in events:
+            if seq > self.after + 1:
+                return False
+            if seq == 0 or seq == self.after + 1:
+                self._buffer.append(event)
+            self.after = max(seq, self.after)
+        self._news.set()
+        if len(self._buffer) > BUFFER and not self._paused:
+            self._paused = True
+            self._watcher.pause(self)
+        return True
+
+    def fail(self, error: AgencyError) -> None:
+        self._error = error
+        self._news.set()
+
+    def close(self) -> None:
+        self._watcher.drop(self)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while True:
+            while self._buffer:
+                yield self._buffer.popleft()
+            if self._error is not None:
+                raise self._error
+            if self._paused:
+                self._paused = False
+                self._watcher.resume(self)
+            self._news.clear()
+            await self._news.wait()
+
+
+class _Line:
+    """The pulls from one host, as long as anything is followed there."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.followed: dict[int, tuple[Subscription, int]] = {}
+        """Each with the activation at which it was found."""
+
+
+class Watcher:
+    """All that one process follows."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._name = secrets.token_hex(8)
+        self._numbers = itertools.count(1)
+        self._lines: dict[str, _Line] = {}
+        self._closed: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def subscribe(self, address: Address, after: int = 0) -> Subscription:
+        subscription = Subscription(self, next(self._numbers), address, after)
+        self._go(self._attach(subscription, 0))
+        return subscription
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # What subscriptions ask.
+
+    def pause(self, subscription: Subscription) -> None:
+        self._go(self._detach(subscription))
+
+    def resume(self, subscription: Subscription) -> None:
+        self._go(self._attach(subscription, 0))
+
+    def drop(self, subscription: Subscription) -> None:
+        self._closed.add(subscription.number)
+        self._go(self._detach(subscription))
+
+    # Inside.
+
+    async def _attach(self, subscription: Subscription, missed: int) -> None:
+        """Follow a thread where it is awake; it is woken if it is not."""
+        wait = RETRY_FIRST
+        while subscription.number not in self._closed:
+            try:
+                place = await self._caller.locate(subscription.address, missed)
+                line = self._line(place)
+                line.followed[subscription.number] = (subscription, place.n)
+                news = {subscription.number: (subscription.address, subscription.after)}
+                await place.handle.follow.remote(self._name, news)
+                return
+            except (RayError, Unavailable) as error:
+                log.info("%s cannot be followed yet: %r", subscription.address, error)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, RETRY_MOST)
+            except AgencyError as error:
+                subscription.fail(error)
+                return
+
+    async def _detach(self, subscription: Subscription) -> None:
+        for line in self._lines.values():
+            if line.followed.pop(subscription.number, None) is not None:
+                with suppress(RayError):
+                    await line.place.handle.follow.remote(self._name, {subscription.number: None})
+
+    def _line(self, place: Place) -> _Line:
+        line = self._lines.get(place.host)
+        if line is None:
+            line = self._lines[place.host] = _Line(place)
+            self._go(self._pull(line))
+        return line
+
+    async def _pull(self, line: _Line) -> None:
+        """Pull from a host while anything is followed there and the host lives."""
+        try:
+            while line.followed:
+                batch: Batch | NotHere = await line.place.handle.pull.remote(self._name)
+                if isinstance(batch, NotHere):
+                    break  # it has taken us for lost
+                self._hand_out(line, batch)
+        except RayError as error:
+            log.info("%s has died: %s", line.place.host, type(error).__name__)
+        if self._lines.get(line.place.host) is line:
+            del self._lines[line.place.host]
+        for subscription, n in line.followed.values():
+            self._go(self._attach(subscription, n))
+
+    def _hand_out(self, line: _Line, batch: Batch) -> None:
+        for number, events in batch.fed:
+            if (known := line.followed.get(number)) is not None and not known[0].feed(events):
+                self._move(line, number)
+        for number in batch.gone:
+            self._move(line, number)
+
+    def _move(self, line: _Line, number: int) -> None:
+        if (known := line.followed.pop(number, None)) is not None:
+            self._go(self._attach(*known))
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a feed stumbled: %r", error, exc_info=error)
