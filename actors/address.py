@@ -24,7 +24,7 @@ class Address:
 
     def __post_init__(self) -> None:
         for what, given in (("an agency", self.agency), ("a thread", self.thread or "-")):
-            if not isinstance(given, str) or not _ID.fullmatch(given):
+            if not _ID.fullmatch(given):
                 raise InvalidInput(f"the id of {what} has 1 to 64 letters, digits, '-' and '_', not {given!r:.100}")
 
     def __str__(self) -> str:
@@ -52,6 +52,12 @@ class Files:
         for path in (self.folder(agency) / "threads").glob("*.db"):
             if _ID.fullmatch(path.stem):
                 yield Address(agency, path.stem)
+
+    def all_threads(self) -> list[Address]:
+        """Every thread there is; first those that somebody has open, or had when he died."""
+        found = [address for agency in self.agencies() for address in self.threads(agency)]
+        paths = {address: self.of(address) for address in found}
+        return sorted(found, key=lambda address: not paths[address].with_name(f"{address.thread}.db-wal").exists())
 
     def remove(self, address: Address) -> None:
         """Delete a thread's file with what SQLite keeps beside it. Whoever has it open writes into the void."""

@@ -60,6 +60,12 @@ class ThreadPage(Wire):
 
 
 class Agency:
+    EXPOSED = frozenset(
+        {"info", "rename", "delete", "blueprints", "put_blueprint", "delete_blueprint"}
+        | {"create_thread", "spawn", "thread", "threads", "delete_thread"}
+    )
+    """What can be called from outside."""
+
     def __init__(
         self, store: AgencyStore, info: AgencyInfo, settings: Settings, system: AgentSystem, others: Others
     ) -> None:
@@ -72,7 +78,7 @@ class Agency:
         self.deleted = False
 
     @classmethod
-    async def open(
+    def open(
         cls,
         path: Path,
         settings: Settings,
@@ -80,37 +86,37 @@ class Agency:
         others: Others,
         create: AgencyInfo | None = None,
     ) -> Agency:
-        store = await AgencyStore.open(path, settings.files, create)
+        store = AgencyStore.open(path, settings.files, create)
         try:
-            return cls(store, await store.info(), settings, system, others)
+            return cls(store, store.info(), settings, system, others)
         except BaseException:
-            await store.close()
+            store.close()
             raise
 
-    async def close(self) -> None:
-        await self._store.close()
+    def close(self) -> None:
+        self._store.close()
 
     async def finish(self) -> None:
         """Carry on with what was interrupted."""
-        for creation in await self._store.unmade():
+        for creation in self._store.unmade():
             await self._make(creation)
         await self._delete_marked()
 
     # The agency itself.
 
     async def info(self) -> AgencyInfo:
-        return await self._store.info()
+        return self._store.info()
 
     async def rename(self, name: str) -> AgencyInfo:
-        await self._store.rename(checked_name(name))
-        return await self._store.info()
+        self._store.rename(checked_name(name))
+        return self._store.info()
 
     async def delete(self) -> None:
         """Delete the agency with all its threads."""
-        await self._store.mark_all_deleting()
+        self._store.mark_all_deleting()
         await self._delete_marked()
         self.deleted = True
-        await self._store.close()
+        self.close()
         shutil.rmtree(self._files.folder(self._id), ignore_errors=True)
 
     # Blueprints.
@@ -118,34 +124,34 @@ class Agency:
     async def blueprints(self) -> list[BlueprintInfo]:
         """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
         found = {name: _as_info(each, "static") for name, each in self._system.agents.items()}
-        for own, created, updated in await self._store.blueprints():
+        for own, created, updated in self._store.blueprints():
             found[own.name] = _as_info(own, "agency", created, updated)
         return [found[name] for name in sorted(found)]
 
     async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
         """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
         name = fields.get("name")
-        before = await self._blueprint(name) if isinstance(name, str) else None
+        before = self._blueprint(name) if isinstance(name, str) else None
         known = before.model_dump(mode="json") if before is not None else {}
         try:
             blueprint = Blueprint.model_validate({**known, **fields})
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
         self._system.check(blueprint)
-        await self._store.put_blueprint(blueprint, timestamp(now_ms()))
+        self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
 
     async def delete_blueprint(self, name: str) -> None:
         """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
-        if await self._store.blueprint(name) is None:
+        if self._store.blueprint(name) is None:
             raise NotFound(f"the agency has no blueprint {name!r} of its own")
-        await self._store.drop_blueprint(name)
+        self._store.drop_blueprint(name)
 
-    async def _blueprint(self, name: str) -> Blueprint | None:
-        return await self._store.blueprint(name) or self._system.agents.get(name)
+    def _blueprint(self, name: str) -> Blueprint | None:
+        return self._store.blueprint(name) or self._system.agents.get(name)
 
     async def _active(self, agent_type: str) -> Blueprint:
-        blueprint = await self._blueprint(agent_type)
+        blueprint = self._blueprint(agent_type)
         if blueprint is None:
             known = ", ".join(each.name for each in await self.blueprints())
             raise NotFound(f"there is no agent {agent_type!r}; there are {known or 'none'}")
@@ -167,7 +173,7 @@ class Agency:
         """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
         first = acceptable(messages, longest=self._message_chars) if messages else ()
         address = Address(self._id, thread_id or f"thr_{secrets.token_hex(10)}")
-        known = await self._store.thread(address.thread)
+        known = self._store.thread(address.thread)
         if known is not None and known.agent_type != agent_type:
             raise WrongState(f"there is a thread {address.thread!r} already, of agent {known.agent_type!r}")
         metadata = known or ThreadMetadata(
@@ -183,7 +189,7 @@ class Agency:
 
     async def spawn(self, order: Spawn) -> None:
         """Make the child that a thread has asked for, and start it."""
-        if await self._store.thread(order.parent.thread_id) is None:
+        if self._store.thread(order.parent.thread_id) is None:
             return  # deleted meanwhile; nobody waits for this child
         metadata = ThreadMetadata(
             id=order.to,
@@ -201,19 +207,19 @@ class Agency:
 
     async def _register(self, creation: Creation) -> None:
         self._system.check(creation.blueprint)
-        await self._store.add_thread(creation)
+        self._store.add_thread(creation)
         await self._make(creation)
 
     async def _make(self, creation: Creation) -> None:
         try:
             await self._others.create(creation)
         except HOPELESS:
-            await self._store.forget_unmade(creation.metadata.id)
+            self._store.forget_unmade(creation.metadata.id)
             raise
-        await self._store.thread_made(creation.metadata.id)
+        self._store.thread_made(creation.metadata.id)
 
     async def thread(self, thread_id: str) -> ThreadMetadata:
-        found = await self._store.thread(thread_id)
+        found = self._store.thread(thread_id)
         if found is None:
             raise NotFound(f"agency {self._id!r} has no thread {thread_id!r}")
         return found
@@ -222,18 +228,18 @@ class Agency:
         """The threads in the order in which they were made; `parent` asks for one thread's children."""
         if not 1 <= limit <= PAGE_MOST or after < 0:
             raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads and begins after 0 or more")
-        found = await self._store.threads(after, limit + 1, parent)
+        found = self._store.threads(after, limit + 1, parent)
         more = found[limit - 1][0] if len(found) > limit else None
         return ThreadPage(threads=tuple(metadata for _, metadata in found[:limit]), next=more)
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with all its descendants. A parent that waits for it is told that it was canceled."""
         await self.thread(thread_id)
-        await self._store.mark_deleting(thread_id)
+        self._store.mark_deleting(thread_id)
         await self._delete_marked()
 
     async def _delete_marked(self) -> None:
-        marked = await self._store.deleting()
+        marked = self._store.deleting()
         ids = {metadata.id for metadata in marked}
         for metadata in marked:
             address = Address(self._id, metadata.id)
@@ -251,11 +257,11 @@ class Agency:
                 )
                 await self._others.report(self._id, deleted)
         if marked:
-            await self._store.forget_threads(sorted(ids))
+            self._store.forget_threads(sorted(ids))
 
 
 def checked_name(name: str) -> str:
-    if not isinstance(name, str) or not 1 <= len(name.strip()) <= 200:
+    if not 1 <= len(name.strip()) <= 200:
         raise InvalidInput("an agency's name has 1 to 200 characters")
     return name.strip()
 

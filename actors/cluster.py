@@ -18,18 +18,16 @@ from typing import Any
 
 import ray
 from pydantic import JsonValue
-from ray.actor import ActorHandle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import local_ray
 from actors.address import Address, Files
 from actors.agency import BlueprintInfo, ThreadPage, checked_name
 from actors.agency_store import AgencyInfo, peek_info
-from actors.caller import Caller, find_directory
+from actors.caller import Caller, Handle, find_directory
 from actors.directory import Directory
 from actors.settings import Settings, load_system, settings
 from actors.status import Status
-from actors.system_agent import WAIT_MOST
 from actors.watching import Subscription, Watcher
 from agency.blueprint import RequestContext, ThreadMetadata
 from agency.clock import now_ms
@@ -46,25 +44,25 @@ WAIT_PIECE = 20.0
 
 
 class Cluster:
-    def __init__(self, configured: Settings, directory: ActorHandle[Any]) -> None:
+    def __init__(self, configured: Settings, directory: Handle) -> None:
         self.settings = configured
-        self._caller = Caller(directory)
+        self._caller = Caller(directory, configured.namespace)
         self._watcher = Watcher(self._caller)
         self._files = Files(configured.data_dir)
 
     @classmethod
-    async def join(cls, configured: Settings | None = None, /, **given: object) -> Cluster:
-        """Join the installation that these settings describe; it is started if it does not run."""
+    async def join(cls, configured: Settings | None = None, /, *, start: bool = True, **given: object) -> Cluster:
+        """Join the installation that these settings describe; it is started if it does not run, unless told not to."""
         wanted = configured or settings(**given)
         load_system(wanted.system, wanted.python_path)  # what is wrong with it shows here, before anything starts
-        await asyncio.to_thread(local_ray.join, wanted)
-        directory = await asyncio.to_thread(_directory, wanted)
+        await asyncio.to_thread(local_ray.join, wanted, start=start)
+        directory = await asyncio.to_thread(_directory, wanted, start=start)
         running: Settings = await directory.describe.remote()
         for what in ("system", "data_dir", "storage"):
             if getattr(running, what) != getattr(wanted, what):
                 raise WrongState(
-                    f"an installation with {what} {str(getattr(running, what))!r} runs in namespace "
-                    f"{wanted.namespace!r}, not one with {str(getattr(wanted, what))!r}: stop it, or use another namespace"
+                    f"what runs in namespace {wanted.namespace!r} has {what} {str(getattr(running, what))!r}, "
+                    f"not {str(getattr(wanted, what))!r}: stop it first, or use another namespace"
                 )
         return cls(running, directory)
 
@@ -90,7 +88,8 @@ class Cluster:
         """A new agency; with the id of one that is there, that one."""
         given = checked_name(name)
         info = AgencyInfo(id=agency_id or f"agc_{secrets.token_hex(8)}", name=given, created_at=timestamp(now_ms()))
-        await self._caller.ask_directory("create", Address(info.id), info)
+        Address(info.id)  # which checks it
+        await self._caller.ask_directory("create_agency", info)
         return AgencyHandle(self, info.id)
 
     async def agencies(self, after: str = "", limit: int = 100) -> list[AgencyInfo]:
@@ -111,8 +110,9 @@ class Cluster:
     def thread(self, agency_id: str, thread_id: str) -> ThreadHandle:
         return ThreadHandle(self, Address(agency_id, thread_id))
 
-    async def call(self, address: Address, method: str, *args: object, **kwargs: object) -> Any:
-        return await self._caller.call(address, method, *args, **kwargs)
+    @property
+    def caller(self) -> Caller:
+        return self._caller
 
     def subscribe(self, address: Address, after: int) -> Subscription:
         return self._watcher.subscribe(address, after)
@@ -128,11 +128,10 @@ class AgencyHandle:
 
     def __init__(self, cluster: Cluster, agency_id: str) -> None:
         self._cluster = cluster
-        self._address = Address(agency_id)
-        self.id = agency_id
+        self.id = Address(agency_id).agency
 
     async def _call(self, method: str, *args: object, **kwargs: object) -> Any:
-        return await self._cluster.call(self._address, method, *args, **kwargs)
+        return await self._cluster.caller.call_agency(self.id, method, *args, **kwargs)
 
     async def info(self) -> AgencyInfo:
         info: AgencyInfo = await self._call("info")
@@ -199,10 +198,10 @@ class ThreadHandle:
         return self.address.thread
 
     async def _call(self, method: str, *args: object, **kwargs: object) -> Any:
-        return await self._cluster.call(self.address, method, *args, **kwargs)
+        return await self._cluster.caller.call(self.address, method, *args, **kwargs)
 
     async def metadata(self) -> ThreadMetadata:
-        found: ThreadMetadata = await self._cluster.call(Address(self.address.agency), "thread", self.id)
+        found: ThreadMetadata = await self._cluster.caller.call_agency(self.address.agency, "thread", self.id)
         return found
 
     async def invoke(
@@ -283,13 +282,15 @@ def _key() -> str:
     return f"call:{secrets.token_hex(12)}"
 
 
-def _directory(wanted: Settings) -> ActorHandle[Any]:
+def _directory(wanted: Settings, *, start: bool) -> Handle:
     try:
         return find_directory(wanted.namespace)
     except ValueError:
+        if not start:
+            raise NotFound(f"nothing runs in namespace {wanted.namespace!r}") from None
         remote: Any = ray.remote(Directory)
         node = ray.get_runtime_context().get_node_id()
-        return remote.options(  # type: ignore[no-any-return]  # Ray's types end here
+        return remote.options(
             name="Directory",
             namespace=wanted.namespace,
             lifetime="detached",

@@ -1,40 +1,44 @@
-"""The Directory: who lives where. One small named, detached Ray actor.
+"""The Directory: who lives where. One named, detached Ray actor, with which the agencies live too.
 
-Only its order wakes an actor in a host, so there is one place where an actor can be. It may die at any time: Ray starts
-it again, and it asks the hosts what they hold. What is not awake is found in the files: a run that was in progress, mail
-that waits, a timer. So nobody has to ask for a thread to go on, whatever has died.
+Only its order wakes a thread in a host, so there is one place where a thread can be. It may die at any time: Ray starts
+it again, and it asks the hosts what they hold. What is not awake is found in the files: a run that was in progress,
+mail that waits, a timer. So nobody has to ask for a thread to go on, whatever has died.
 
-An activation has a number. A host that lets an actor go says which activation that was; if a newer one has been ordered
+An activation has a number. A host that lets a thread go says which activation that was; if a newer one has been ordered
 meanwhile, the message is too late and means nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import ray
-from ray.actor import ActorHandle
 from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.address import Address, Files
+from actors.agencies import Agencies
 from actors.agency_store import AgencyInfo, Creation, is_unfinished
-from actors.answers import Refusal, answer, unwrap
+from actors.alarms import Alarms
+from actors.answers import NotHere, Refusal, answer, unwrap
+from actors.background import Background
 from actors.caller import Place
-from actors.host import HOST_PREFIX, Host, HostLoad, Inventory, Misplaced
-from actors.placement import Placement, Role, Room
-from actors.settings import Settings
-from actors.status import HostStatus, NodeStatus, Status
+from actors.fleet import Fleet
+from actors.host import Misplaced
+from actors.settings import Settings, load_system
+from actors.status import Status
 from actors.strikes import Strikes
 from agency.clock import now_ms
-from agency.errors import AgencyError, NotFound, Unavailable
+from agency.errors import AgencyError, NotFound, Poisoned, Unavailable
+from agency.parcels import Report
 from agency.store.store import due_work, last_seq
+from agency.system import AgentSystem
+from agency.thread.thread import Thread
 
 log = logging.getLogger(__name__)
 
@@ -44,44 +48,25 @@ ATTEMPTS = 20
 WAKING_AT_ONCE = 16
 APART_AT_ONCE = 2
 APART_SECONDS = 5.0
-INVENTORY_SECONDS = 20.0
-STATUS_SECONDS = 3.0
 SCAN_CHUNK = 200
-
-
-class Entry:
-    """A host, from the order to start it until its death."""
-
-    def __init__(self, handle: ActorHandle[Any], room: Room) -> None:
-        self.handle = handle
-        self.room = room
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.buried: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.room.name
+HOUSE_SECONDS = 5.0
 
 
 class Directory:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._files = Files(settings.data_dir)
-        self._placement = Placement(settings.warm_hosts)
+        self._fleet = Fleet(settings, self._host_died)
         self._strikes = Strikes(settings.poison_after)
-        self._hosts: dict[str, Entry] = {}
+        self._background = Background("the directory")
+        self._alarms = Alarms(lambda address: self._background.go(self._rewake(address)))
         self._places: dict[Address, Place] = {}
         self._moving: dict[Address, asyncio.Task[Place]] = {}
-        self._timers: dict[Address, int] = {}
-        self._due: list[tuple[int, Address]] = []
-        self._names = itertools.count(1)
         self._numbers = itertools.count(time.time_ns())
-        self._broken: Refusal | None = None
+        self._loading: asyncio.Task[AgentSystem] | None = None
+        self._agencies: Agencies | None = None
         self._stopping = False
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._node = ray.get_runtime_context().get_node_id()
         self._started = asyncio.Event()
-        self._rescheduled = asyncio.Event()
         self._waking = asyncio.Semaphore(WAKING_AT_ONCE)
         self._apart = asyncio.Semaphore(APART_AT_ONCE)
         ray.get_runtime_context().current_actor.start.remote()  # also when Ray has restarted it, and nobody asks
@@ -92,69 +77,41 @@ class Directory:
         """Find the hosts that are there and what they hold, then whatever else has something to do."""
         if self._started.is_set():
             return
-        await self._look_for_nodes()
-        await self._adopt_hosts()
+        self._places.update(await self._fleet.adopt())
         self._started.set()
-        self._keep_warm()
-        self._go(self._scan())
-        self._go(self._fire_timers())
-        self._go(self._keep_house())
-
-    async def _adopt_hosts(self) -> None:
-        named = await asyncio.to_thread(ray.util.list_named_actors, all_namespaces=True)
-        found = [each["name"] for each in named if each["namespace"] == self._settings.namespace]
-        hosts = [name for name in found if name.startswith(HOST_PREFIX)]
-        numbers = [int(name.removeprefix(HOST_PREFIX)) for name in hosts]
-        self._names = itertools.count(max(numbers, default=0) + 1)
-        await asyncio.gather(*(self._adopt(name) for name in hosts))
-
-    async def _adopt(self, name: str) -> None:
-        """Take over a host that an earlier directory started; one that does not answer is ended, so that it is safe to
-        wake elsewhere what it may hold."""
-        try:
-            handle = await asyncio.to_thread(ray.get_actor, name, namespace=self._settings.namespace)
-        except ValueError:
-            return  # it has just died
-        try:
-            async with asyncio.timeout(INVENTORY_SECONDS):
-                held: Inventory = unwrap(await handle.inventory.remote())
-        except (RayError, TimeoutError, AgencyError) as error:
-            log.warning("%s does not answer and is ended: %r", name, error)
-            ray.kill(handle)
-            return
-        room = Room(name, held.node, held.role, ready=True, actors=set(held.actors), empty_since=time.monotonic())
-        entry = self._enlist(handle, room)
-        entry.opened.set_result(None)
-        for address, n in held.actors.items():
-            self._places[address] = Place(name, handle, n)
-        self._go(self._watch(entry))
+        self._fleet.keep_warm()
+        self._background.go(self._scan())
+        self._background.go(self._alarms.ring())
+        self._background.go(self._keep_house())
 
     async def _scan(self) -> None:
         """Wake whatever should be at work; first what was awake when it was interrupted."""
         for agency in await asyncio.to_thread(self._files.agencies):
             if await asyncio.to_thread(is_unfinished, self._files.of(Address(agency))):
-                self._go(self._rewake(Address(agency)))
-        found = await asyncio.to_thread(self._all_threads)
+                self._background.go(self._finish(agency))
+        found = await asyncio.to_thread(self._files.all_threads)
         for start in range(0, len(found), SCAN_CHUNK):
             chunk = [address for address in found[start : start + SCAN_CHUNK] if address not in self._places]
-            for address, due in await asyncio.to_thread(self._look_at, chunk):
+            for address, due, _ in await asyncio.to_thread(self._inspect, chunk):
                 self._wake_when(address, due)
 
-    def _all_threads(self) -> list[Address]:
-        found = [address for agency in self._files.agencies() for address in self._files.threads(agency)]
-        paths = {address: self._files.of(address) for address in found}
-        return sorted(found, key=lambda each: not paths[each].with_name(f"{paths[each].name}-wal").exists())
+    async def _finish(self, agency: str) -> None:
+        try:
+            await (await self._control()).finish(agency)
+        except AgencyError as error:
+            log.warning("agency %s cannot finish what it began: %s", agency, error)
 
-    def _look_at(self, addresses: list[Address]) -> list[tuple[Address, int | None]]:
-        return [(address, due_work(self._files.of(address))) for address in addresses]
+    def _inspect(self, addresses: list[Address]) -> list[tuple[Address, int | None, int]]:
+        """When each has to be awake, and how far it has got, from the files."""
+        paths = [(address, self._files.of(address)) for address in addresses]
+        return [(address, due_work(path), last_seq(path)) for address, path in paths]
 
-    def _wake_when(self, address: Address, due: int | None) -> None:
-        if due is None or address in self._places or address in self._moving:
-            return
-        if due <= now_ms():
-            self._go(self._rewake(address))
-        else:
-            self._set_timer(address, due)
+    async def _keep_house(self) -> None:
+        while not self._stopping:
+            await asyncio.sleep(min(HOUSE_SECONDS, self._settings.hibernate_after))
+            await self._fleet.keep_house()
+            if self._agencies is not None:
+                self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
 
     # What clients and hosts ask.
 
@@ -162,42 +119,44 @@ class Directory:
         return self._settings
 
     async def locate(self, address: Address, missed: int = 0) -> Place | Refusal:
-        """Where an actor is awake; it is woken if it is not. `missed` is an activation that was not to be found."""
+        """Where a thread is awake; it is woken if it is not. `missed` is an activation that was not to be found."""
         return await answer(self._locate(address, missed))
 
-    async def create(self, address: Address, create: Creation | AgencyInfo) -> Place | Refusal:
-        """Make an actor, if it is not there yet, and wake it."""
-        return await answer(self._move(address, create))
-
     async def released(self, address: Address, n: int, wake_at: int | None) -> None:
-        """A host has let an actor go."""
+        """A host has let a thread go."""
         await self._started.wait()
         place = self._places.get(address)
-        if place is None or place.n != n:
-            return
-        self._vacate(address, place)
-        if wake_at is not None:
-            self._set_timer(address, wake_at)
+        if place is not None and place.n == n:
+            self._vacate(address, place)
+            if wake_at is not None:
+                self._alarms.set(address, wake_at)
 
-    async def evict(self, address: Address) -> Refusal | None:
-        """Have an actor closed and forgotten: its file is gone."""
-        return await answer(self._evict(address))
+    async def create_agency(self, info: AgencyInfo) -> Refusal | None:
+        """Make an agency, if it is not there yet."""
+
+        async def create() -> None:
+            (await self._control()).create(info)
+
+        return await answer(create())
+
+    async def call_agency(self, agency: str, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call a method of an agency."""
+
+        async def call() -> Any:
+            return await (await self._control()).call(agency, method, args, kwargs)
+
+        return await answer(call())
 
     async def status(self) -> Status:
         await self._started.wait()
-        hosts = list(await asyncio.gather(*(self._host_status(entry) for entry in list(self._hosts.values()))))
-        hosts.sort(key=lambda host: int(host.name.removeprefix(HOST_PREFIX)))
-        counted = await asyncio.to_thread(lambda: len(self._all_threads()))
-        budgets = self._placement.budgets
+        threads = await asyncio.to_thread(self._files.all_threads)
         return Status(
-            nodes=tuple(
-                NodeStatus(id=node, budget=budget, hosts=sum(host.node == node for host in hosts))
-                for node, budget in budgets.items()
-            ),
-            hosts=tuple(hosts),
-            awake=sum(bool(address.thread) for address in self._places),
-            hibernated=max(0, counted - sum(bool(address.thread) for address in self._places)),
-            timers={str(address): due for address, due in self._timers.items()},
+            nodes=self._fleet.node_statuses(),
+            hosts=await self._fleet.host_statuses(),
+            agencies=tuple(self._agencies.ids()) if self._agencies is not None else (),
+            awake=len(self._places),
+            hibernated=sum(address not in self._places for address in threads),
+            alarms={str(address): due for address, due in self._alarms.all().items()},
         )
 
     async def where(self, addresses: list[Address]) -> dict[Address, str]:
@@ -208,26 +167,75 @@ class Directory:
     async def stop(self) -> None:
         """Put everything to rest and end the hosts; runs in progress carry on after the next start."""
         self._stopping = True
-        entries = list(self._hosts.values())
-        await asyncio.gather(*(_patiently(entry.handle.drain.remote()) for entry in entries))
-        for entry in entries:
-            ray.kill(entry.handle)
+        await self._fleet.stop()
+
+    # Agencies, and what they ask.
+
+    async def _control(self) -> Agencies:
+        await self._started.wait()
+        if self._stopping:
+            raise Unavailable("the installation is being stopped")
+        system = await self._system()
+        if self._agencies is None:
+            self._agencies = Agencies(self._settings, system, self)
+        return self._agencies
+
+    async def _system(self) -> AgentSystem:
+        """Imported when it is first needed, and beside everything else: it is other people's code."""
+        if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
+            work = asyncio.to_thread(load_system, self._settings.system, self._settings.python_path)
+            self._loading = asyncio.create_task(work)
+        return await asyncio.shield(self._loading)
+
+    async def create(self, creation: Creation) -> None:
+        """Make a thread, if it is not there yet, and begin its first run."""
+        await self._move(Address(creation.metadata.agency_id, creation.metadata.id), creation)
+
+    async def evict(self, address: Address) -> None:
+        """Have a thread closed and forgotten: its file is gone."""
+        if (under_way := self._moving.get(address)) is not None:
+            await asyncio.wait({under_way})
+        self._alarms.drop(address)
+        self._strikes.forgive(address)
+        place = self._places.get(address)
+        if place is not None:
+            if (entry := self._fleet.get(place.host)) is not None:
+                with suppress(RayError):
+                    await entry.handle.evict.remote(address)
+            self._vacate(address, place)
+
+    async def report(self, agency: str, report: Report) -> None:
+        """Hand a report to a thread of an agency, if it still exists."""
+        address = Address(agency, report.to)
+        for _ in range(ATTEMPTS):
+            try:
+                place = await self._locate(address, 0)
+            except NotFound:
+                return
+            entry = self._fleet.get(place.host)
+            with suppress(RayError):
+                if entry is not None:
+                    answered = await entry.handle.call.remote(address, "child_result", (report,), {})
+                    if not isinstance(answered, NotHere):
+                        unwrap(answered)
+                        return
+            await asyncio.sleep(0.1)
+        raise Unavailable(f"{address} cannot be told that {report.thread_id} is gone")
 
     # Activations.
 
     async def _locate(self, address: Address, missed: int) -> Place:
         await self._started.wait()
         place = self._places.get(address)
-        if place is not None and place.n != missed and address not in self._moving:
-            return place
-        if not self._files.of(address).exists() and address not in self._moving:
-            thread = f"thread {address.thread!r} in " if address.thread else ""
-            raise NotFound(f"there is no {thread}agency {address.agency!r}")
+        if address not in self._moving:
+            if place is not None and place.n != missed:
+                return place
+            if not self._files.of(address).exists():
+                raise NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
         return await self._move(address)
 
-    async def _move(self, address: Address, create: Creation | AgencyInfo | None = None) -> Place:
-        """Wake an actor, once however many ask for it."""
-        await self._started.wait()
+    async def _move(self, address: Address, create: Creation | None = None) -> Place:
+        """Wake a thread, once however many ask for it."""
         if self._stopping:
             raise Unavailable("the installation is being stopped")
         under_way = self._moving.get(address)
@@ -244,21 +252,22 @@ class Directory:
         if self._moving.get(address) is task:
             del self._moving[address]
         if not task.cancelled():
-            task.exception()  # whoever asked has it; nobody may have
+            task.exception()  # whoever asked has it, and nobody may have asked
 
-    async def _activate(self, address: Address, create: Creation | AgencyInfo | None) -> Place:
-        dedicated = isinstance(create, Creation) and create.blueprint.isolation == "dedicated"
+    async def _activate(self, address: Address, create: Creation | None) -> Place:
+        dedicated = create is not None and create.blueprint.isolation == "dedicated"
         for _ in range(ATTEMPTS):
             if self._strikes.out(address):
                 await self._park(address)
-            entry = await self._room_for(address, alone=dedicated or self._strikes.keep_apart(address))
-            n = next(self._numbers)
+            current = self._places.get(address)
+            alone = dedicated or self._strikes.keep_apart(address)
+            entry = await self._fleet.room_for(address, current.host if current is not None else None, alone=alone)
+            place = Place(entry.name, next(self._numbers))
             try:
-                answered = await entry.handle.activate.remote(address, n, create, entry.room.role == "dedicated")
+                answered = await entry.handle.activate.remote(address, place.n, create, entry.room.role == "dedicated")
             except RayError:
-                await self._bury(entry)
+                await self._fleet.bury(entry)
                 continue
-            place = Place(entry.name, entry.handle, n)
             if isinstance(answered, Misplaced | Refusal):
                 self._vacate(address, place)
             if isinstance(answered, Misplaced):
@@ -266,261 +275,55 @@ class Directory:
                 continue
             unwrap(answered)
             self._places[address] = place
-            self._timers.pop(address, None)
+            self._alarms.drop(address)
             return place
         raise Unavailable(f"{address} cannot be woken: its host died {ATTEMPTS} times")
-
-    async def _room_for(self, address: Address, *, alone: bool) -> Entry:
-        """A host that is ready, and in which the actor has its place already."""
-        while True:
-            known = self._places.get(address)
-            entry = self._hosts.get(known.host) if known is not None else None
-            if entry is None:
-                entry = self._choose(address, alone=alone)
-            try:
-                await asyncio.shield(entry.opened)
-            except RayError:
-                await self._bury(entry)
-                continue
-            self._keep_warm()
-            return entry
-
-    def _choose(self, address: Address, *, alone: bool) -> Entry:
-        if self._broken is not None:
-            unwrap(self._broken)
-        room = self._placement.choose(address, alone=alone)
-        entry = self._hosts[room.name] if room is not None else self._start_host_for(address)
-        self._placement.enter(entry.room, address, alone=alone)
-        return entry
-
-    def _start_host_for(self, address: Address) -> Entry:
-        node = self._placement.node_with_room() if address.thread else None
-        node = node or self._placement.quietest_node()
-        if node is None:
-            raise Unavailable("there is no node that hosts could be on")
-        return self._start_host(node, "threads" if address.thread else "agencies")
 
     def _vacate(self, address: Address, place: Place) -> None:
         if (current := self._places.get(address)) is not None and current.host == place.host:
             del self._places[address]
-        entry = self._hosts.get(place.host)
-        if entry is None:
-            return
-        self._placement.leave(entry.room, address, time.monotonic())
-        if entry.room.role == "dedicated" and not entry.room.actors:
-            self._give_back(entry)
+        self._fleet.leave(address, place.host)
 
-    async def _evict(self, address: Address) -> None:
-        await self._started.wait()
-        if (under_way := self._moving.get(address)) is not None:
-            await asyncio.wait({under_way})
-        self._timers.pop(address, None)
-        self._strikes.forgive(address)
-        place = self._places.get(address)
-        if place is not None:
-            try:
-                await place.handle.evict.remote(address)
-            except RayError:
-                pass
-            self._vacate(address, place)
+    # Without anybody asking.
+
+    def _wake_when(self, address: Address, due: int | None) -> None:
+        if due is None or address in self._places or address in self._moving:
+            return
+        if due <= now_ms():
+            self._background.go(self._rewake(address))
+        else:
+            self._alarms.set(address, due)
 
     async def _rewake(self, address: Address) -> None:
-        """Wake an actor that nobody has asked for. One that may be poison is watched for a while, a few at a time."""
+        """Wake a thread that nobody has asked for. One that may be poison is watched for a while, a few at a time."""
         apart = self._strikes.keep_apart(address)
         async with self._apart if apart else self._waking:
             try:
-                place = await self._move(address)
+                place = await self._locate(address, 0)
             except AgencyError as error:
                 log.warning("%s cannot be woken: %s", address, error)
                 return
-            entry = self._hosts.get(place.host)
-            if apart and entry is not None and entry.buried is None:
-                await asyncio.wait({self._go(self._until_buried(entry))}, timeout=APART_SECONDS)
+            if apart and (entry := self._fleet.get(place.host)) is not None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(entry.ended.wait(), APART_SECONDS)
 
-    async def _until_buried(self, entry: Entry) -> None:
-        while entry.buried is None and entry.name in self._hosts:
-            await asyncio.sleep(0.05)
-
-    async def _park(self, address: Address) -> None:
-        """End the run of a thread that kills its hosts, and let it be."""
-        message = f"its process died {self._settings.poison_after} times in a row without getting any further"
-        log.error("%s is given up: %s", address, message)
-        room = self._placement.choose(Address(address.agency), alone=False)  # that host runs no agent's code
-        entry = self._hosts[room.name] if room is not None else self._start_host_for(Address(address.agency))
-        try:
-            await asyncio.shield(entry.opened)
-            unwrap(await entry.handle.park.remote(address, message))
-        except (RayError, AgencyError) as error:
-            log.warning("%s could not be parked: %r", address, error)
-        self._strikes.forgive(address)
-
-    # Hosts.
-
-    def _enlist(self, handle: ActorHandle[Any], room: Room) -> Entry:
-        entry = self._hosts[room.name] = Entry(handle, room)
-        self._placement.add(room)
-        return entry
-
-    def _start_host(self, node: str, role: Role) -> Entry:
-        name = f"{HOST_PREFIX}{next(self._names)}"
-        remote: Any = ray.remote(Host)
-        handle = remote.options(
-            name=name,
-            namespace=self._settings.namespace,
-            lifetime="detached",
-            num_cpus=0,
-            max_restarts=0,
-            max_concurrency=100_000,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
-        ).remote(name, role, self._settings)
-        entry = self._enlist(handle, Room(name, node, role, empty_since=time.monotonic()))
-        self._go(self._open_host(entry))
-        return entry
-
-    async def _open_host(self, entry: Entry) -> None:
-        try:
-            answered = await entry.handle.inventory.remote()
-        except RayError as error:
-            entry.opened.set_exception(error)
-            entry.opened.exception()
-            await self._bury(entry)
-            return
-        if isinstance(answered, Refusal):  # it cannot import the system: no other host will either
-            self._broken = answered
-            self._give_back(entry)
-            entry.opened.set_exception(RayError(answered.message))
-            entry.opened.exception()
-            return
-        self._broken = None
-        entry.room.ready = True
-        entry.room.empty_since = time.monotonic()
-        entry.opened.set_result(None)
-        self._go(self._watch(entry))
-
-    async def _watch(self, entry: Entry) -> None:
-        """An outstanding call fails as soon as the host has died."""
-        try:
-            await entry.handle.watch.remote()
-        except RayError:
-            await self._bury(entry)
-
-    async def _bury(self, entry: Entry) -> None:
-        """A host has died: wake elsewhere what was at work in it. Done once, however many have noticed."""
-        if entry.buried is None and self._hosts.get(entry.name) is entry:
-            entry.buried = self._go(self._bury_now(entry))
-        if entry.buried is not None:
-            await asyncio.shield(entry.buried)
-
-    async def _bury_now(self, entry: Entry) -> None:
-        log.warning("%s has died with %d actors", entry.name, len(entry.room.actors))
-        del self._hosts[entry.name]
-        self._placement.remove(entry.name)
-        lost = [address for address in entry.room.actors if address.thread]
-        for address in entry.room.actors:
-            if (place := self._places.get(address)) is not None and place.host == entry.name:
+    async def _host_died(self, host: str, lost: list[Address]) -> None:
+        """Wake elsewhere what was at work in it."""
+        for address in lost:
+            if (place := self._places.get(address)) is not None and place.host == host:
                 del self._places[address]
-        if self._stopping:
-            return
-        await self._look_for_nodes()
-        self._keep_warm()
         for address, due, seq in await asyncio.to_thread(self._inspect, lost):
             if due == 0 or address in self._moving:
                 self._strikes.count(address, seq)
             self._wake_when(address, due)
 
-    def _inspect(self, addresses: list[Address]) -> list[tuple[Address, int | None, int]]:
-        paths = [(address, self._files.of(address)) for address in addresses]
-        return [(address, due_work(path), last_seq(path)) for address, path in paths]
-
-    def _give_back(self, entry: Entry) -> None:
-        """End a host that holds nobody."""
-        if self._hosts.pop(entry.name, None) is not None:
-            self._placement.remove(entry.name)
-            ray.kill(entry.handle)
-
-    def _keep_warm(self) -> None:
-        if self._broken is not None or self._stopping:
-            return
-        for node in self._placement.to_start():
-            self._start_host(node, "threads")
-        quietest = self._placement.quietest_node()
-        if quietest is not None and not any(entry.room.role == "agencies" for entry in self._hosts.values()):
-            self._start_host(quietest, "agencies")
-
-    async def _keep_house(self) -> None:
-        """Give back what is not needed, now and then."""
-        while not self._stopping:
-            await asyncio.sleep(min(5.0, self._settings.hibernate_after))
-            await self._look_for_nodes()
-            for room in self._placement.to_stop(time.monotonic() - self._settings.hibernate_after):
-                self._give_back(self._hosts[room.name])
-            self._keep_warm()
-
-    async def _look_for_nodes(self) -> None:
-        nodes = await asyncio.to_thread(ray.nodes)
-        here = self._settings.storage == "local"  # the files are on this machine, and nowhere else
-        budgets = {}
-        for node in nodes:
-            if node["Alive"] and (not here or node["NodeID"] == self._node):
-                cores = max(1, int(node["Resources"].get("CPU", 1)))
-                budgets[node["NodeID"]] = self._settings.actors_per_node or 4 * cores
-        self._placement.budgets = budgets
-
-    async def _host_status(self, entry: Entry) -> HostStatus:
+    async def _park(self, address: Address) -> None:
+        """End the run of a thread that kills its hosts."""
+        message = f"its process died {self._settings.poison_after} times in a row without getting any further"
+        log.error("%s is given up: %s", address, message)
         try:
-            async with asyncio.timeout(STATUS_SECONDS):
-                load: HostLoad | None = await entry.handle.load.remote() if entry.room.ready else None
-        except (RayError, TimeoutError):
-            load = None
-        room = entry.room
-        return HostStatus(
-            name=entry.name,
-            node=room.node,
-            role=room.role,
-            state="starting" if not room.ready else "busy" if load is None else "ready",
-            threads=tuple(sorted(str(address) for address in room.actors if address.thread)),
-            agencies=tuple(sorted(str(address) for address in room.actors if not address.thread)),
-            pid=load.pid if load is not None else None,
-            working=load.working if load is not None else 0,
-            rss_bytes=load.rss_bytes if load is not None else None,
-        )
-
-    # Timers of those that sleep.
-
-    def _set_timer(self, address: Address, due: int) -> None:
-        self._timers[address] = due
-        heapq.heappush(self._due, (due, address))
-        self._rescheduled.set()
-
-    async def _fire_timers(self) -> None:
-        while not self._stopping:
-            self._rescheduled.clear()
-            while self._due and self._due[0][0] <= now_ms():
-                due, address = heapq.heappop(self._due)
-                if self._timers.get(address) == due:
-                    del self._timers[address]
-                    self._go(self._rewake(address))
-            wait = (self._due[0][0] - now_ms()) / 1000 if self._due else None
-            try:
-                await asyncio.wait_for(self._rescheduled.wait(), wait)
-            except TimeoutError:
-                pass
-
-    def _go(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the directory stumbled: %r", error, exc_info=error)
-
-
-async def _patiently(work: Awaitable[object]) -> None:
-    try:
-        async with asyncio.timeout(INVENTORY_SECONDS):
-            await work
-    except (RayError, TimeoutError):
-        pass
+            system = await self._system()
+            await Thread.park(self._files.of(address), system, Poisoned(message), storage=self._settings.files)
+        except AgencyError as error:
+            log.warning("%s could not be parked: %r", address, error)
+        self._strikes.forgive(address)

@@ -1,8 +1,8 @@
 """A consumer's feed at one host: the events of all the threads that it follows there, in batches.
 
-The consumer pulls. Between pulls only which threads have something new is kept; the events themselves are read when they
-are asked for. So a slow consumer costs nobody anything and misses nothing, and of the text that models stream it gets
-fewer and longer deltas.
+The consumer pulls. Between pulls only which threads have something new is kept; the events themselves are read when
+they are asked for. So a slow consumer costs nobody anything and misses nothing, and of the text that models stream it
+gets fewer and longer deltas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Host: a Ray actor, hence a process, in which agencies and threads live while they are awake.
+"""The Host: a Ray actor, hence a process, in which threads live while they are awake.
 
 It wakes what the directory orders, passes calls on, puts to sleep what has had nothing to do for a while, and lets
 consumers read the events of its threads. It is the `Runtime` of its threads: what they send each other goes through it.
@@ -11,10 +11,12 @@ import asyncio
 import logging
 import os
 import resource
+import tempfile
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,22 +25,22 @@ from ray.exceptions import RayError
 
 from actors import tasks
 from actors.address import Address, Files
-from actors.agency import Agency
-from actors.agency_store import AgencyInfo, Creation, peek_blueprints
+from actors.agency_store import Creation, peek_blueprints
 from actors.answers import NotHere, Refusal, answer, unwrap
+from actors.background import Background
 from actors.caller import Caller, find_directory
 from actors.feeding import Batch, Consumer
 from actors.placement import Role
 from actors.settings import Settings, load_system
 from actors.system_agent import SystemAgent
-from agency.blueprint import Blueprint
+from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
 from agency.context import ToolContext
-from agency.errors import AgencyError, NotFound, Poisoned
+from agency.errors import AgencyError, NotFound
+from agency.events import timestamp
 from agency.local import HOPELESS
 from agency.parcels import Cancel, Report, Spawn
 from agency.system import AgentSystem
-from agency.thread.thread import Thread
 from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
 
@@ -46,37 +48,6 @@ log = logging.getLogger(__name__)
 
 HOST_PREFIX = "Host-"
 RELEASE_PATIENCE = 30.0
-
-EXPOSED = {
-    Agency: {
-        "info",
-        "rename",
-        "delete",
-        "blueprints",
-        "put_blueprint",
-        "delete_blueprint",
-        "create_thread",
-        "spawn",
-        "thread",
-        "threads",
-        "delete_thread",
-    },
-    SystemAgent: {
-        "invoke",
-        "decide",
-        "approve",
-        "deny",
-        "cancel",
-        "lift_limits",
-        "state",
-        "run_state",
-        "run",
-        "events",
-        "child_result",
-        "parent_canceled",
-    },
-}
-"""What can be called from outside, by the actor's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +61,7 @@ class Inventory:
 
     node: str
     role: Role
-    actors: dict[Address, int]
+    threads: dict[Address, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +75,15 @@ class HostLoad:
 class Awake:
     """An actor in this process."""
 
-    actor: Agency | SystemAgent
+    agent: SystemAgent
     n: int
     calls: int = 0
     """Being served right now."""
     used: float = field(default_factory=time.monotonic)
 
     @property
-    def alive(self) -> bool:
-        return not self.actor.deleted if isinstance(self.actor, Agency) else self.actor.alive
-
-    @property
     def idle(self) -> bool:
-        return self.calls == 0 and (isinstance(self.actor, Agency) or self.actor.idle)
-
-    @property
-    def wake_at(self) -> int | None:
-        return None if isinstance(self.actor, Agency) else self.actor.wake_at
+        return self.calls == 0 and self.agent.idle
 
 
 class _Dedicated(Exception):
@@ -128,10 +91,9 @@ class _Dedicated(Exception):
 
 
 class Host:
-    def __init__(self, name: str, role: Role, settings: Settings) -> None:
+    def __init__(self, name: str, settings: Settings) -> None:
         _raise_file_limit()
-        self._name = name
-        self._role = role
+        self._role: Role = "shared"
         self._settings = settings
         self._files = Files(settings.data_dir)
         self._system: AgentSystem | None = None
@@ -140,7 +102,7 @@ class Host:
         self._awake: dict[Address, Awake] = {}
         self._turning: dict[Address, asyncio.Lock] = {}  # while one is being opened or closed
         self._consumers: dict[str, Consumer] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background(name)
         self._sweeping = False
         try:
             self._system = load_system(settings.system, settings.python_path)
@@ -154,16 +116,29 @@ class Host:
             return self._broken
         if not self._sweeping:
             self._sweeping = True
-            self._go(self._sweep())
+            await self._rehearse()
+            self._background.go(self._sweep())
         node = ray.get_runtime_context().get_node_id()
         return Inventory(node, self._role, {address: awake.n for address, awake in self._awake.items()})
+
+    async def _rehearse(self) -> None:
+        """Wake a thread of nobody's once, so that the first real one finds everything loaded and connected."""
+        system = AgentSystem("demo:instant").defaults().add_agent(name="nobody", description="-", prompt="-")
+        metadata = ThreadMetadata(id="nobody", agent_type="nobody", created_at=timestamp(now_ms()))
+        creation = Creation(metadata=metadata, blueprint=system.agents["nobody"])
+        runtime = ThreadRuntime("nobody", self._caller, system, self._settings)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "nobody.db"
+            nobody = await SystemAgent.open(path, self._settings, system, runtime, self._check, creation)
+            await nobody.close()
+        await self._caller.remote.directory.describe.remote()
 
     async def watch(self) -> None:
         """Never returns: that it fails is how the directory learns of this host's death."""
         await asyncio.Event().wait()
 
     async def activate(
-        self, address: Address, n: int, create: Creation | AgencyInfo | None, alone: bool
+        self, address: Address, n: int, create: Creation | None, alone: bool
     ) -> Misplaced | Refusal | None:
         """Wake an actor, make it first if asked to; one that is awake already goes by the new number from now on."""
         if alone:
@@ -179,15 +154,8 @@ class Host:
             if awake is not None:
                 await self._close(awake)
 
-    async def park(self, address: Address, message: str) -> Refusal | None:
-        """End the run of a thread that cannot be woken."""
-        assert self._system is not None
-        runtime = ThreadRuntime(address.agency, self._caller, self._system, self._settings)
-        path, why = self._files.of(address), Poisoned(message)
-        return await answer(Thread.park(path, self._system, runtime, why, storage=self._settings.files))
-
     async def load(self) -> HostLoad:
-        working = sum(not awake.idle for address, awake in self._awake.items() if address.thread)
+        working = sum(not awake.idle for awake in self._awake.values())
         return HostLoad(os.getpid(), working, _rss_bytes())
 
     async def drain(self) -> None:
@@ -204,11 +172,11 @@ class Host:
         awake = self._here(address)
         if awake is None:
             return NotHere()
-        if method not in EXPOSED[type(awake.actor)]:
-            return Refusal(AgencyError.code, f"{type(awake.actor).__name__} has no method {method!r}")
+        if method not in SystemAgent.EXPOSED:
+            return Refusal(AgencyError.code, f"a thread has no method {method!r}")
         awake.calls += 1
         try:
-            return await answer(getattr(awake.actor, method)(*args, **kwargs))
+            return await answer(getattr(awake.agent, method)(*args, **kwargs))
         finally:
             awake.calls -= 1
             awake.used = time.monotonic()
@@ -222,8 +190,7 @@ class Host:
                 continue
             address, after = wanted
             awake = self._here(address)
-            agent = awake.actor if awake is not None and isinstance(awake.actor, SystemAgent) else None
-            reading.follow(number, address, agent, after)
+            reading.follow(number, address, awake.agent if awake is not None else None, after)
 
     async def pull(self, consumer: str) -> Batch | NotHere:
         """The next events for a consumer, of all the threads that it follows here, as soon as there are any."""
@@ -234,16 +201,16 @@ class Host:
 
     def _here(self, address: Address) -> Awake | None:
         awake = self._awake.get(address)
-        return awake if awake is not None and awake.alive else None
+        return awake if awake is not None and awake.agent.alive else None
 
     def _turn(self, address: Address) -> asyncio.Lock:
         """Opening and closing of one actor, one after the other."""
         return self._turning.setdefault(address, asyncio.Lock())
 
-    async def _activate(self, address: Address, n: int, create: Creation | AgencyInfo | None) -> None:
+    async def _activate(self, address: Address, n: int, create: Creation | None) -> None:
         async with self._turn(address):
             awake = self._awake.get(address)
-            if awake is not None and not awake.alive:
+            if awake is not None and not awake.agent.alive:
                 del self._awake[address]
                 await self._close(awake)
                 awake = None
@@ -251,20 +218,14 @@ class Host:
                 self._awake[address] = Awake(await self._open(address, create), n)
             else:
                 awake.n, awake.used = n, time.monotonic()
-                if isinstance(create, Creation) and create.messages and isinstance(awake.actor, SystemAgent):
-                    await awake.actor.invoke(create.messages, key=create.key, limits=create.limits)
+                if create is not None and create.messages:
+                    await awake.agent.invoke(create.messages, key=create.key, limits=create.limits)
 
-    async def _open(self, address: Address, create: Creation | AgencyInfo | None) -> Agency | SystemAgent:
+    async def _open(self, address: Address, create: Creation | None) -> SystemAgent:
         assert self._system is not None
-        path = self._files.of(address)
-        if not address.thread:
-            info = create if isinstance(create, AgencyInfo) else None
-            agency = await Agency.open(path, self._settings, self._system, Others(self._caller), info)
-            self._go(agency.finish())
-            return agency
-        creation = create if isinstance(create, Creation) else None
         runtime = ThreadRuntime(address.agency, self._caller, self._system, self._settings)
-        return await SystemAgent.open(path, self._settings, self._system, runtime, self._check, creation)
+        path = self._files.of(address)
+        return await SystemAgent.open(path, self._settings, self._system, runtime, self._check, create)
 
     def _check(self, blueprint: Blueprint) -> None:
         if blueprint.isolation == "dedicated" and self._role != "dedicated":
@@ -272,7 +233,7 @@ class Host:
 
     async def _close(self, awake: Awake) -> None:
         with suppress(AgencyError):
-            await awake.actor.close()
+            await awake.agent.close()
 
     async def _sweep(self) -> None:
         """Let go of what has had nothing to do for a while."""
@@ -286,10 +247,10 @@ class Host:
                     del self._consumers[name]
             watched = {address for consumer in self._consumers.values() for address in consumer.watched}
             for address, awake in list(self._awake.items()):
-                if awake.alive and (not awake.idle or address in watched):
+                if awake.agent.alive and (not awake.idle or address in watched):
                     awake.used = now
-                elif not awake.alive or now - awake.used >= after:
-                    self._go(self._hibernate(address, awake, after))
+                elif not awake.agent.alive or now - awake.used >= after:
+                    self._background.go(self._hibernate(address, awake, after))
 
     async def _hibernate(self, address: Address, awake: Awake, after: float) -> None:
         """Close an actor and tell the directory, with the time at which it has to be awake again."""
@@ -297,28 +258,18 @@ class Host:
             if self._awake.get(address) is not awake:
                 return
             wake_at: int | None = None
-            if awake.alive:
-                wake_at = awake.wake_at
+            if awake.agent.alive:
+                wake_at = awake.agent.wake_at
                 soon = wake_at is not None and wake_at < now_ms() + 1000 * after
                 if soon or not awake.idle or time.monotonic() - awake.used < after:
                     return
-            elif isinstance(awake.actor, SystemAgent):
+            else:
                 wake_at = now_ms() + 1000  # it could not write, or was overtaken: look again in a while
             del self._awake[address]
             await self._close(awake)
         if not self._turning[address].locked():
             del self._turning[address]
         await self._caller.released(address, awake.n, wake_at)
-
-    def _go(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s stumbled: %r", self._name, error, exc_info=error)
 
 
 class HostCaller:
@@ -332,7 +283,7 @@ class HostCaller:
     @property
     def remote(self) -> Caller:
         if self._remote is None:
-            self._remote = Caller(find_directory(self._namespace))
+            self._remote = Caller(find_directory(self._namespace), self._namespace)
         return self._remote
 
     async def call(self, address: Address, method: str, *args: object, **kwargs: object) -> Any:
@@ -378,27 +329,9 @@ class ThreadRuntime:
 
     async def _spawn(self, order: Spawn) -> None:
         try:
-            await self._caller.call(Address(self._agency), "spawn", order)
+            await self._caller.remote.call_agency(self._agency, "spawn", order)
         except HOPELESS as error:
             await self.deliver(order.refused(str(error)))
-
-
-class Others:
-    """What an agency needs from the rest of the installation."""
-
-    def __init__(self, caller: HostCaller) -> None:
-        self._caller = caller
-
-    async def create(self, creation: Creation) -> None:
-        address = Address(creation.metadata.agency_id, creation.metadata.id)
-        await self._caller.remote.ask_directory("create", address, creation)
-
-    async def evict(self, address: Address) -> None:
-        await self._caller.remote.ask_directory("evict", address)
-
-    async def report(self, agency: str, report: Report) -> None:
-        with suppress(NotFound):
-            await self._caller.call(Address(agency, report.to), "child_result", report)
 
 
 def _raise_file_limit() -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from pydantic import ValidationError
 from ray._raylet import Config  # type: ignore[attr-defined]  # Ray's only way to see RAY_AUTH_MODE after its import
 
 from actors.settings import Settings
-from agency.errors import Unavailable
+from agency.errors import NotFound, Unavailable
 from agency.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,8 @@ class LocalRay(Wire):
         return bool(_session(self.pid))
 
 
-def join(settings: Settings) -> None:
-    """Connect this process to Ray, starting one if there is none."""
+def join(settings: Settings, *, start: bool = True) -> None:
+    """Connect this process to Ray, starting one if there is none and `start` says so."""
     if ray.is_initialized():
         return
     address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
@@ -57,6 +58,8 @@ def join(settings: Settings) -> None:
                 address = own.address
                 _use_token(_token(settings.data_dir))
             elif not _join_running(settings):
+                if not start:
+                    raise NotFound(f"nothing runs here: neither a local Ray of {settings.data_dir} nor another")
                 address = _start(settings).address
     else:
         _use_home_token()
@@ -173,8 +176,6 @@ def _session(leader: int) -> list[int]:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

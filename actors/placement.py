@@ -1,9 +1,8 @@
-"""Which host an actor goes to. Only the rules are here; starting and stopping hosts is the directory's.
+"""Which host a thread goes to. Only the rules are here; starting and stopping hosts is the directory's.
 
 Threads are spread first and then share: a thread takes an empty host, one that is starting if none is ready; when the
-node's budget of hosts is in use, it goes to the host with the fewest. Agencies have a host of their own, so that no
-agent's code stands in the way of the control plane. An actor that must be alone gets an empty host, or a new one beyond
-the budget, which is given back when it leaves.
+node's budget of hosts is in use, it goes to the host with the fewest. A thread that must be alone gets an empty host,
+or a new one beyond the budget, which is given back when it leaves.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Literal
 
 from actors.address import Address
 
-Role = Literal["threads", "agencies", "dedicated"]
+Role = Literal["shared", "dedicated"]
 
 
 @dataclass(slots=True)
@@ -23,9 +22,9 @@ class Room:
 
     name: str
     node: str
-    role: Role
+    role: Role = "shared"
     ready: bool = False
-    actors: set[Address] = field(default_factory=set)
+    threads: set[Address] = field(default_factory=set)
     """Who lives here, or is about to."""
     empty_since: float = 0.0
 
@@ -44,22 +43,20 @@ class Placement:
         self._rooms.pop(name, None)
 
     def enter(self, room: Room, address: Address, *, alone: bool) -> Room:
-        room.actors.add(address)
+        room.threads.add(address)
         if alone:
             room.role = "dedicated"
         return room
 
     def leave(self, room: Room, address: Address, now: float) -> None:
-        room.actors.discard(address)
-        if not room.actors:
+        room.threads.discard(address)
+        if not room.threads:
             room.empty_since = now
 
-    def choose(self, address: Address, *, alone: bool) -> Room | None:
-        """The host for an actor; None if one has to be started for it."""
-        if not address.thread:
-            return min(self._with_role("agencies"), key=_ready_and_least, default=None)
-        shared = self._with_role("threads")
-        empty = [room for room in shared if not room.actors]
+    def choose(self, *, alone: bool) -> Room | None:
+        """The host for one more thread; None if one has to be started for it."""
+        shared = self._with_role("shared")
+        empty = [room for room in shared if not room.threads]
         if empty:
             return min(empty, key=lambda room: (not room.ready, self._crowd(room.node), room.name))
         if alone or self.node_with_room() is not None:
@@ -79,15 +76,15 @@ class Placement:
         wanted = []
         for node, budget in self.budgets.items():
             shared = self._shared_on(node)
-            empty = sum(not room.actors for room in shared)
+            empty = sum(not room.threads for room in shared)
             wanted += [node] * min(self._warm - empty, budget - len(shared))
         return wanted
 
     def to_stop(self, before: float) -> list[Room]:
         """Hosts that are empty since then and more than the warm ones; and any that is on a node no longer used."""
-        surplus: list[Room] = [room for room in self._with_role("dedicated") if not room.actors]
+        surplus: list[Room] = [room for room in self._with_role("dedicated") if not room.threads]
         for node in {room.node for room in self._rooms.values()}:
-            empty = [room for room in self._shared_on(node) if not room.actors and room.ready]
+            empty = [room for room in self._shared_on(node) if not room.threads and room.ready]
             empty.sort(key=lambda room: room.empty_since)
             keep = self._warm if node in self.budgets else 0
             surplus += [room for room in empty[: max(0, len(empty) - keep)] if room.empty_since <= before]
@@ -97,13 +94,13 @@ class Placement:
         return [room for room in self._rooms.values() if room.role == role]
 
     def _shared_on(self, node: str) -> list[Room]:
-        return [room for room in self._with_role("threads") if room.node == node]
+        return [room for room in self._with_role("shared") if room.node == node]
 
     def _crowd(self, node: str) -> float:
         """How full a node is, in the share of its budget."""
-        actors: Iterable[int] = (len(room.actors) for room in self._rooms.values() if room.node == node)
-        return sum(actors) / max(1, self.budgets.get(node, 1))
+        threads: Iterable[int] = (len(room.threads) for room in self._rooms.values() if room.node == node)
+        return sum(threads) / max(1, self.budgets.get(node, 1))
 
 
 def _ready_and_least(room: Room) -> tuple[bool, int, str]:
-    return not room.ready, len(room.actors), room.name
+    return not room.ready, len(room.threads), room.name

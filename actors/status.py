@@ -22,7 +22,6 @@ class HostStatus(Wire):
     state: Literal["starting", "ready", "busy"]
     """`busy` is a host that did not answer in time."""
     threads: tuple[str, ...]
-    agencies: tuple[str, ...]
     pid: int | None
     working: int
     """Threads in which a model or a tool is at work right now."""
@@ -32,7 +31,9 @@ class HostStatus(Wire):
 class Status(Wire):
     nodes: tuple[NodeStatus, ...]
     hosts: tuple[HostStatus, ...]
+    agencies: tuple[str, ...]
+    """Those that are awake."""
     awake: int
     hibernated: int
-    timers: dict[str, int]
+    alarms: dict[str, int]
     """Threads that sleep until then, in milliseconds since 1970."""

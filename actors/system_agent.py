@@ -28,6 +28,12 @@ WAIT_MOST = 300.0
 
 
 class SystemAgent:
+    EXPOSED = frozenset(
+        {"invoke", "decide", "approve", "deny", "cancel", "lift_limits", "state", "run_state", "run", "events"}
+        | {"child_result", "parent_canceled"}
+    )
+    """What can be called from outside."""
+
     def __init__(self, thread: Thread, settings: Settings) -> None:
         self._thread = thread
         self._message_chars = settings.message_chars

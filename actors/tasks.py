@@ -8,6 +8,7 @@ worker that dies is a crash in the middle of a call, and what follows is the too
 from __future__ import annotations
 
 import asyncio
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,7 @@ async def offload(settings: Settings, tool: Tool, args: JsonValue, context: Tool
             ran: Ran = await ref
         except asyncio.CancelledError:
             ray.cancel(ref)
-            asyncio.get_running_loop().call_later(STOP_GRACE / 2, lambda: ray.cancel(ref, force=True))
+            asyncio.get_running_loop().call_later(STOP_GRACE / 2, functools.partial(ray.cancel, ref, force=True))
             raise
         except RayTaskError as error:
             return Failure(kind="execution", message=f"{type(error.cause).__name__}: {error.cause}")

@@ -12,15 +12,15 @@ import itertools
 import logging
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
 
 from ray.exceptions import RayError
 
 from actors.address import Address
 from actors.answers import NotHere
-from actors.caller import Caller, Place
+from actors.background import Background
+from actors.caller import Caller, Handle
 from actors.feeding import Batch
 from agency.errors import AgencyError, Unavailable
 
@@ -84,8 +84,9 @@ class Subscription:
 class _Line:
     """The pulls from one host, as long as anything is followed there."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, name: str, host: Handle) -> None:
+        self.name = name
+        self.host = host
         self.followed: dict[int, tuple[Subscription, int]] = {}
         """Each with the activation at which it was found."""
 
@@ -99,29 +100,27 @@ class Watcher:
         self._numbers = itertools.count(1)
         self._lines: dict[str, _Line] = {}
         self._closed: set[int] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("a feed")
 
     def subscribe(self, address: Address, after: int = 0) -> Subscription:
         subscription = Subscription(self, next(self._numbers), address, after)
-        self._go(self._attach(subscription, 0))
+        self._background.go(self._attach(subscription, 0))
         return subscription
 
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
 
     # What subscriptions ask.
 
     def pause(self, subscription: Subscription) -> None:
-        self._go(self._detach(subscription))
+        self._background.go(self._detach(subscription))
 
     def resume(self, subscription: Subscription) -> None:
-        self._go(self._attach(subscription, 0))
+        self._background.go(self._attach(subscription, 0))
 
     def drop(self, subscription: Subscription) -> None:
         self._closed.add(subscription.number)
-        self._go(self._detach(subscription))
+        self._background.go(self._detach(subscription))
 
     # Inside.
 
@@ -131,10 +130,11 @@ class Watcher:
         while subscription.number not in self._closed:
             try:
                 place = await self._caller.locate(subscription.address, missed)
-                line = self._line(place)
+                host = await self._caller.host(place)
+                line = self._line(place.host, host)
                 line.followed[subscription.number] = (subscription, place.n)
                 news = {subscription.number: (subscription.address, subscription.after)}
-                await place.handle.follow.remote(self._name, news)
+                await host.follow.remote(self._name, news)
                 return
             except (RayError, Unavailable) as error:
                 log.info("%s cannot be followed yet: %r", subscription.address, error)
@@ -148,29 +148,29 @@ class Watcher:
         for line in self._lines.values():
             if line.followed.pop(subscription.number, None) is not None:
                 with suppress(RayError):
-                    await line.place.handle.follow.remote(self._name, {subscription.number: None})
+                    await line.host.follow.remote(self._name, {subscription.number: None})
 
-    def _line(self, place: Place) -> _Line:
-        line = self._lines.get(place.host)
+    def _line(self, name: str, host: Handle) -> _Line:
+        line = self._lines.get(name)
         if line is None:
-            line = self._lines[place.host] = _Line(place)
-            self._go(self._pull(line))
+            line = self._lines[name] = _Line(name, host)
+            self._background.go(self._pull(line))
         return line
 
     async def _pull(self, line: _Line) -> None:
         """Pull from a host while anything is followed there and the host lives."""
         try:
             while line.followed:
-                batch: Batch | NotHere = await line.place.handle.pull.remote(self._name)
+                batch: Batch | NotHere = await line.host.pull.remote(self._name)
                 if isinstance(batch, NotHere):
                     break  # it has taken us for lost
                 self._hand_out(line, batch)
         except RayError as error:
-            log.info("%s has died: %s", line.place.host, type(error).__name__)
-        if self._lines.get(line.place.host) is line:
-            del self._lines[line.place.host]
+            log.info("%s has died: %s", line.name, type(error).__name__)
+        if self._lines.get(line.name) is line:
+            del self._lines[line.name]
         for subscription, n in line.followed.values():
-            self._go(self._attach(subscription, n))
+            self._background.go(self._attach(subscription, n))
 
     def _hand_out(self, line: _Line, batch: Batch) -> None:
         for number, events in batch.fed:
@@ -181,14 +181,4 @@ class Watcher:
 
     def _move(self, line: _Line, number: int) -> None:
         if (known := line.followed.pop(number, None)) is not None:
-            self._go(self._attach(*known))
-
-    def _go(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a feed stumbled: %r", error, exc_info=error)
+            self._background.go(self._attach(*known))

@@ -8,16 +8,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Self, TypeVar
 
-from pydantic import StringConstraints, TypeAdapter, ValidationError
+from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
+from agency.context import ToolContext
 from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, TooLarge, WrongState
 from agency.events import Event
 from agency.hooks import ChildReport
 from agency.messages import MESSAGE_CHARS, Message, ToolCall
-from agency.parcels import Cancel, Report
+from agency.parcels import Cancel, Report, Spawn
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
@@ -39,8 +40,9 @@ from agency.thread.views import (
     pending_approvals,
     status_of,
 )
+from agency.tools import Tool
 from agency.turn import effects as fx
-from agency.turn.outcomes import Approve, Decision, Deny, Edit
+from agency.turn.outcomes import Approve, CallOutcome, Decision, Deny, Edit
 from agency.turn.state import Limits
 from agency.wire import explain, sayable, sayable_text
 
@@ -105,13 +107,11 @@ class Thread:
         return thread
 
     @classmethod
-    async def park(
-        cls, path: Path, system: AgentSystem, runtime: Runtime, error: AgencyError, *, storage: Storage = LOCAL
-    ) -> None:
+    async def park(cls, path: Path, system: AgentSystem, error: AgencyError, *, storage: Storage = LOCAL) -> None:
         """End the run of a thread that cannot be woken, as an error. Nothing of its agent's is run for that."""
         store = ThreadStore.open(path, storage=storage)
         try:
-            thread = cls._of(store, system, runtime)
+            thread = cls._of(store, system, _Nowhere())
         except BaseException:
             store.close()
             raise
@@ -404,6 +404,19 @@ class Thread:
             if self._driver.active:
                 await self._driver.abort(error)
             raise
+
+
+class _Nowhere:
+    """Where a thread runs that is opened only to be parked: nothing of it runs."""
+
+    def agents(self) -> Mapping[str, Blueprint]:
+        return {}
+
+    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+        raise WrongState("it is delivered when the thread is next awake")
+
+    async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+        raise WrongState("nothing of a parked thread runs")
 
 
 _LIMITS = TypeAdapter(Limits)

@@ -236,9 +236,9 @@ async def test_an_answer_already_given_cannot_be_changed(shop: Shop) -> None:
 
 async def test_approval_is_refused_when_nothing_waits(shop: Shop) -> None:
     async with shop.open("done") as thread:
-        for answer in (thread.approve, thread.deny, lambda: thread.decide({"five": Approve()})):
+        for answer in (thread.approve(), thread.deny(), thread.decide({"five": Approve()})):
             with pytest.raises(WrongState, match="no call of thread clerk waits for a person"):
-                await answer()
+                await answer
         await thread.send("go")
         assert await ended(thread) == "done"
         with pytest.raises(WrongState):

@@ -1,0 +1,43 @@
+"""When threads that sleep have to be awake again. What lasts is in their files; this only knows when to look."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from actors.address import Address
+from agency.clock import now_ms
+
+
+class Alarms:
+    def __init__(self, wake: Callable[[Address], object]) -> None:
+        self._wake = wake
+        self._due: dict[Address, int] = {}
+        self._queue: list[tuple[int, Address]] = []
+        self._changed = asyncio.Event()
+
+    def set(self, address: Address, due: int) -> None:
+        self._due[address] = due
+        heapq.heappush(self._queue, (due, address))
+        self._changed.set()
+
+    def drop(self, address: Address) -> None:
+        self._due.pop(address, None)
+
+    def all(self) -> Mapping[Address, int]:
+        return self._due
+
+    async def ring(self) -> None:
+        """Wake each when it is due, for ever."""
+        while True:
+            self._changed.clear()
+            while self._queue and self._queue[0][0] <= now_ms():
+                due, address = heapq.heappop(self._queue)
+                if self._due.get(address) == due:
+                    del self._due[address]
+                    self._wake(address)
+            wait = (self._queue[0][0] - now_ms()) / 1000 if self._queue else None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), wait)

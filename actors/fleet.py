@@ -1,0 +1,294 @@
+"""The hosts of an installation: started ahead, watched, buried when they die, and given back when they are not needed.
+
+Where a thread goes is `placement`; what happens to the threads of a host that has died is the directory's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.address import Address
+from actors.answers import Refusal, unwrap
+from actors.background import Background
+from actors.caller import Handle, Place
+from actors.host import HOST_PREFIX, Host, HostLoad, Inventory
+from actors.placement import Placement, Room
+from actors.settings import Settings
+from actors.status import HostStatus, NodeStatus
+from agency.errors import AgencyError, Unavailable
+
+log = logging.getLogger(__name__)
+
+INVENTORY_SECONDS = 20.0
+STATUS_SECONDS = 3.0
+WARM_SECONDS = 0.25
+
+_HOST: Any = ray.remote(Host)
+
+
+class Entry:
+    """A host, from the order to start it until its end."""
+
+    def __init__(self, handle: Handle, room: Room) -> None:
+        self.handle = handle
+        self.room = room
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Event()
+        self.buried: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.room.name
+
+    def fail(self, error: RayError) -> None:
+        self.opened.set_exception(error)
+        self.opened.exception()  # somebody may wait for it, or nobody
+
+
+class Fleet:
+    def __init__(self, settings: Settings, on_death: Callable[[str, list[Address]], Awaitable[None]]) -> None:
+        """`on_death` is called with the name of a host that has died and the threads that it held."""
+        self._settings = settings
+        self._on_death = on_death
+        self._placement = Placement(settings.warm_hosts)
+        self._hosts: dict[str, Entry] = {}
+        self._names = itertools.count(1)
+        self._broken: Refusal | None = None
+        self._warming: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._background = Background("the fleet")
+        self._node = ray.get_runtime_context().get_node_id()
+
+    # Beginning and ending.
+
+    async def adopt(self) -> dict[Address, Place]:
+        """Take over the hosts that an earlier directory has started; what they hold."""
+        await self._look_for_nodes()
+        named = await asyncio.to_thread(ray.util.list_named_actors, all_namespaces=True)
+        found = [each["name"] for each in named if each["namespace"] == self._settings.namespace]
+        hosts = [name for name in found if name.startswith(HOST_PREFIX)]
+        self._names = itertools.count(max(map(_number, hosts), default=0) + 1)
+        adopted = await asyncio.gather(*(self._adopt(name) for name in hosts))
+        return {address: place for held in adopted for address, place in held.items()}
+
+    async def _adopt(self, name: str) -> dict[Address, Place]:
+        """One that does not answer is ended, so that it is safe to wake elsewhere what it may hold."""
+        try:
+            handle: Handle = await asyncio.to_thread(ray.get_actor, name, namespace=self._settings.namespace)
+        except ValueError:
+            return {}  # it has just died
+        try:
+            async with asyncio.timeout(INVENTORY_SECONDS):
+                answered: Inventory | Refusal = await handle.inventory.remote()
+            held = unwrap(answered)
+        except (RayError, TimeoutError, AgencyError) as error:
+            log.warning("%s does not answer and is ended: %r", name, error)
+            ray.kill(handle)
+            return {}
+        room = Room(name, held.node, held.role, ready=True, threads=set(held.threads), empty_since=time.monotonic())
+        entry = self._enlist(handle, room)
+        entry.opened.set_result(None)
+        self._background.go(self._watch(entry))
+        return {address: Place(name, n) for address, n in held.threads.items()}
+
+    async def keep_house(self) -> None:
+        """Now and then: see what nodes there are, give back what is not needed, start what is."""
+        await self._look_for_nodes()
+        for room in self._placement.to_stop(time.monotonic() - self._settings.hibernate_after):
+            self._give_back(self._hosts[room.name])
+        self.keep_warm()
+
+    async def stop(self) -> None:
+        """Put every thread to rest and end all hosts."""
+        self._stopping = True
+        entries = list(self._hosts.values())
+        await asyncio.gather(*(_drained(entry) for entry in entries))
+        for entry in entries:
+            ray.kill(entry.handle)
+
+    # Threads come and go.
+
+    def get(self, name: str) -> Entry | None:
+        return self._hosts.get(name)
+
+    async def room_for(self, address: Address, current: str | None, *, alone: bool) -> Entry:
+        """A host that is ready, and in which the thread has its place already: the current one if it still lives."""
+        while True:
+            entry = self._hosts.get(current) if current is not None else None
+            if entry is None:
+                entry = self._choose(address, alone=alone)
+            try:
+                await asyncio.shield(entry.opened)
+            except RayError:
+                await self.bury(entry)
+                continue
+            self._keep_warm_soon()
+            return entry
+
+    def leave(self, address: Address, host: str) -> None:
+        entry = self._hosts.get(host)
+        if entry is not None:
+            self._placement.leave(entry.room, address, time.monotonic())
+            if entry.room.role == "dedicated" and not entry.room.threads:
+                self._give_back(entry)
+
+    def _choose(self, address: Address, *, alone: bool) -> Entry:
+        if self._broken is not None:
+            self.keep_warm()  # it may have been mended
+            unwrap(self._broken)
+        room = self._placement.choose(alone=alone)
+        entry = self._hosts[room.name] if room is not None else self._start_one_more()
+        self._placement.enter(entry.room, address, alone=alone)
+        return entry
+
+    # Hosts come and go.
+
+    def keep_warm(self) -> None:
+        """Start what is missing of the empty hosts that are kept ready."""
+        if not self._stopping:
+            for node in self._placement.to_start():
+                self._start(node)
+
+    def _keep_warm_soon(self) -> None:
+        """Not at once: a process that starts takes a core, and whoever was just woken needs it more."""
+        loop = asyncio.get_running_loop()
+        if self._warming is None or self._warming.when() < loop.time():
+            self._warming = loop.call_later(WARM_SECONDS, self.keep_warm)
+
+    def _start_one_more(self) -> Entry:
+        node = self._placement.node_with_room() or self._placement.quietest_node()
+        if node is None:
+            raise Unavailable("there is no node that hosts could be on")
+        return self._start(node)
+
+    def _start(self, node: str) -> Entry:
+        name = f"{HOST_PREFIX}{next(self._names)}"
+        handle = _HOST.options(
+            name=name,
+            namespace=self._settings.namespace,
+            lifetime="detached",
+            num_cpus=0,
+            max_restarts=0,
+            max_concurrency=100_000,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        ).remote(name, self._settings)
+        entry = self._enlist(handle, Room(name, node, empty_since=time.monotonic()))
+        self._background.go(self._open(entry))
+        return entry
+
+    def _enlist(self, handle: Handle, room: Room) -> Entry:
+        entry = self._hosts[room.name] = Entry(handle, room)
+        self._placement.add(room)
+        return entry
+
+    async def _open(self, entry: Entry) -> None:
+        try:
+            answered: Inventory | Refusal = await entry.handle.inventory.remote()
+        except RayError as error:
+            entry.fail(error)
+            await self.bury(entry)
+            return
+        if isinstance(answered, Refusal):  # it cannot import the system, and no other host will
+            self._broken = answered
+            self._give_back(entry)
+            entry.fail(RayError(answered.message))
+            return
+        self._broken = None
+        entry.room.ready = True
+        entry.room.empty_since = time.monotonic()
+        entry.opened.set_result(None)
+        self._background.go(self._watch(entry))
+
+    async def _watch(self, entry: Entry) -> None:
+        """An outstanding call fails as soon as the host has died."""
+        try:
+            await entry.handle.watch.remote()
+        except RayError:
+            await self.bury(entry)
+
+    async def bury(self, entry: Entry) -> None:
+        """A host has died. Done once, however many have noticed, and all of them wait until it is done."""
+        if entry.buried is None and self._hosts.get(entry.name) is entry:
+            entry.buried = self._background.go(self._bury(entry))
+        if entry.buried is not None:
+            await asyncio.shield(entry.buried)
+
+    async def _bury(self, entry: Entry) -> None:
+        lost = sorted(entry.room.threads)
+        log.warning("%s has died with %d threads", entry.name, len(lost))
+        self._strike_off(entry)
+        if not self._stopping:
+            await self._look_for_nodes()
+            self.keep_warm()
+            await self._on_death(entry.name, lost)
+
+    def _give_back(self, entry: Entry) -> None:
+        """End a host that holds nobody."""
+        if self._hosts.get(entry.name) is entry:
+            self._strike_off(entry)
+            ray.kill(entry.handle)
+
+    def _strike_off(self, entry: Entry) -> None:
+        del self._hosts[entry.name]
+        self._placement.remove(entry.name)
+        entry.ended.set()
+
+    async def _look_for_nodes(self) -> None:
+        nodes = await asyncio.to_thread(ray.nodes)
+        here = self._settings.storage == "local"  # the files are on this machine, and nowhere else
+        budgets = {}
+        for node in nodes:
+            if node["Alive"] and (not here or node["NodeID"] == self._node):
+                cores = max(1, int(node["Resources"].get("CPU", 1)))
+                budgets[node["NodeID"]] = self._settings.actors_per_node or 4 * cores
+        self._placement.budgets = budgets
+
+    # Looking at it.
+
+    async def host_statuses(self) -> tuple[HostStatus, ...]:
+        found = await asyncio.gather(*(_status(entry) for entry in list(self._hosts.values())))
+        return tuple(sorted(found, key=lambda host: _number(host.name)))
+
+    def node_statuses(self) -> tuple[NodeStatus, ...]:
+        on = [entry.room.node for entry in self._hosts.values()]
+        budgets = self._placement.budgets.items()
+        return tuple(NodeStatus(id=node, budget=budget, hosts=on.count(node)) for node, budget in budgets)
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix(HOST_PREFIX))
+
+
+async def _status(entry: Entry) -> HostStatus:
+    load: HostLoad | None = None
+    if entry.room.ready:
+        with suppress(RayError, TimeoutError):
+            async with asyncio.timeout(STATUS_SECONDS):
+                load = await entry.handle.load.remote()
+    room = entry.room
+    return HostStatus(
+        name=entry.name,
+        node=room.node,
+        role=room.role,
+        state="starting" if not room.ready else "busy" if load is None else "ready",
+        threads=tuple(sorted(map(str, room.threads))),
+        pid=load.pid if load is not None else None,
+        working=load.working if load is not None else 0,
+        rss_bytes=load.rss_bytes if load is not None else None,
+    )
+
+
+async def _drained(entry: Entry) -> None:
+    with suppress(RayError, TimeoutError):
+        async with asyncio.timeout(INVENTORY_SECONDS):
+            await entry.handle.drain.remote()
