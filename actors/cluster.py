@@ -70,12 +70,16 @@ class Cluster:
         """Let go of it; everything goes on."""
         await self._watcher.close()
 
-    async def down(self) -> None:
-        """Put every thread to rest and end all hosts, and a local Ray with them. The next `join` continues it all."""
+    async def stop(self) -> None:
+        """Put every thread to rest and end all hosts. The next `join` continues it all."""
         await self.close()
         directory = self._caller.directory
         await directory.stop.remote()
         ray.kill(directory)
+
+    async def down(self) -> None:
+        """Put every thread to rest and end all hosts, and a local Ray with them. The next `join` continues it all."""
+        await self.stop()
         await asyncio.to_thread(local_ray.stop, self.settings.data_dir)
 
     async def status(self) -> Status:

@@ -128,6 +128,7 @@ def _start(settings: Settings) -> LocalRay:
         if (temp / CURRENT).exists() and "Ray runtime started" in (folder / "ray.log").read_text():
             own = LocalRay(address=(temp / CURRENT).read_text().strip(), pid=process.pid)
             (folder / "ray.json").write_text(own.model_dump_json())
+            process.returncode = 0  # it is meant to outlive us
             return own
         time.sleep(0.05)
     for pid in _session(process.pid):

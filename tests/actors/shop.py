@@ -1,0 +1,156 @@
+"""The system that the tests of actors run. Hosts import it, so whatever a test wants is said in its message.
+
+A message is a JSON list of lines. The model says the n-th line as the n-th reply after it: `say(…)` and `calls(…)`
+write them. Tools note what they do in a ledger, a file that the test names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from agency import AgentSystem, ModelReply, ModelRequest, OnDelta, ToolCall, ToolContext, Usage, tool
+from middleware import hitl
+
+Line = dict[str, Any]
+
+
+def say(text: str, *, delay: float = 0.0, words: int = 0) -> Line:
+    """A reply of text, after so many seconds; with `words`, so many are streamed, evenly over that time."""
+    return {"text": text, "delay": delay, "words": words}
+
+
+def calls(*wanted: tuple[str, dict[str, Any]], delay: float = 0.0) -> Line:
+    """A reply that calls tools."""
+    return {"calls": [[name, args] for name, args in wanted], "delay": delay}
+
+
+def script(*lines: Line) -> str:
+    return json.dumps(lines)
+
+
+class ScriptModel:
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        begin = max(i for i, message in enumerate(request.messages) if message.role == "user")
+        step = sum(message.role == "assistant" for message in request.messages[begin:])
+        lines: list[Line] = json.loads(request.messages[begin].content)
+        line = lines[step]
+        words = int(line.get("words", 0))
+        for i in range(words):
+            await asyncio.sleep(line["delay"] / words)
+            on_delta(f"word{i} ")
+        if not words:
+            await asyncio.sleep(line["delay"])
+        usage = Usage(input=10, output=5)
+        if "calls" in line:
+            made = tuple(
+                ToolCall(id=f"c{begin}.{step}.{i}", name=name, args=args)
+                for i, (name, args) in enumerate(line["calls"])
+            )
+            return ModelReply(tool_calls=made, stop="tool_use", usage=usage)
+        return ModelReply(text=line["text"], stop="stop", usage=usage)
+
+
+def _note(ledger: str, what: str, ctx: ToolContext) -> None:
+    with Path(ledger).open("a") as file:
+        file.write(f"{what} {ctx.idempotency_key} {os.getpid()}\n")
+
+
+@tool(safe=True)
+async def note(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) -> str:
+    """Note something, and then take some time."""
+    _note(ledger, f"begin:{what}", ctx)
+    await asyncio.sleep(seconds)
+    _note(ledger, f"end:{what}", ctx)
+    return f"noted {what}"
+
+
+@tool(idempotent=False)
+async def charge(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) -> str:
+    """Note something that must not happen twice."""
+    _note(ledger, f"charge:{what}", ctx)
+    await asyncio.sleep(seconds)
+    return f"charged {what}"
+
+
+@tool(idempotent=False, in_doubt="ask")
+async def pay(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) -> str:
+    """Note something that must not happen twice, and about which a person is asked if in doubt."""
+    _note(ledger, f"pay:{what}", ctx)
+    await asyncio.sleep(seconds)
+    return f"paid {what}"
+
+
+@tool(safe=True)
+async def die(ledger: str, what: str, ctx: ToolContext) -> str:
+    """Kill the process that runs this."""
+    _note(ledger, f"die:{what}", ctx)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("dead")
+
+
+@tool(ray={"num_cpus": 1})
+def crunch(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) -> str:
+    """Run as a Ray task."""
+    _note(ledger, f"begin:{what}", ctx)
+    time.sleep(seconds)
+    ctx.store.put("crunch", "last", what)
+    _note(ledger, f"end:{what}", ctx)
+    return f"crunched {what} in {os.getpid()}"
+
+
+@tool(ray={"num_cpus": 1})
+def crunch_and_die(ledger: str, what: str, ctx: ToolContext, times: int = 1) -> str:
+    """Run as a Ray task whose worker dies so many times."""
+    _note(ledger, f"try:{what}", ctx)
+    if Path(ledger).read_text().count(f"try:{what} ") <= times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"survived {what}"
+
+
+@tool(ray={"num_cpus": 1}, idempotent=False)
+def crunch_once(ledger: str, what: str, ctx: ToolContext) -> str:
+    """Run as a Ray task that must not run twice, and whose worker dies."""
+    _note(ledger, f"once:{what}", ctx)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("dead")
+
+
+@tool(ray={"num_cpus": 1}, timeout=1.0)
+def crunch_too_long(ledger: str, what: str, ctx: ToolContext) -> str:
+    """Run as a Ray task that takes longer than it may."""
+    _note(ledger, f"begin:{what}", ctx)
+    time.sleep(30)
+    _note(ledger, f"end:{what}", ctx)
+    return "never"
+
+
+system = (
+    AgentSystem("script:any", providers={"script": ScriptModel()})
+    .defaults()
+    .use(hitl)
+    .add_tool(note)
+    .add_tool(charge)
+    .add_tool(pay)
+    .add_tool(die)
+    .add_tool(crunch)
+    .add_tool(crunch_and_die)
+    .add_tool(crunch_once)
+    .add_tool(crunch_too_long)
+    .add_agent(name="clerk", description="Does what it is told.", prompt="clerk")
+    .add_agent(name="worker", description="Does parts of it.", prompt="worker")
+    .add_agent(name="hermit", description="Works alone.", prompt="hermit", isolation="dedicated")
+    .add_agent(name="retired", description="Works no more.", prompt="retired", status="disabled")
+    .add_agent(
+        name="careful",
+        description="Asks before it charges.",
+        prompt="careful",
+        tags=["default", "hitl"],
+        config={"hitl": {"tools": ["charge"]}},
+    )
+)
