@@ -1,7 +1,7 @@
 """Joining Ray: the cluster that was named, the one that runs on this machine, or a local one that is started here.
 
 A local Ray is a process of its own, so what lives in it outlives whoever started it. Its address, its process and the
-token that it asks for are in `ray.json` below the data folder; `stop` ends exactly that one.
+token that it asks for are in `ray/ray.json` below the data folder; `stop` ends exactly that one.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ class LocalRay(Wire):
     address: str
     pid: int
     """The leader of a session to which all its processes belong."""
+    token: str
+    """The file with the token that it asks for."""
 
     @property
     def alive(self) -> bool:
-        return bool(_session(self.pid))
+        return bool(session(self.pid))
 
 
 def join(settings: Settings, *, start: bool = True) -> None:
@@ -53,10 +55,10 @@ def join(settings: Settings, *, start: bool = True) -> None:
     address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
     if address is None:
         with _alone(settings.data_dir):
-            own = _own(settings.data_dir)
-            if own is not None:
-                address = own.address
-                _use_token(_token(settings.data_dir))
+            running = find(settings.data_dir)
+            if running is not None:
+                address = running.address
+                _use_token(Path(running.token))
             elif not _join_running(settings):
                 if not start:
                     raise NotFound(f"nothing runs here: neither a local Ray of {settings.data_dir} nor another")
@@ -69,14 +71,14 @@ def join(settings: Settings, *, start: bool = True) -> None:
 
 def stop(data_dir: Path) -> bool:
     """End the local Ray of a data folder, if there is one."""
-    own = _own(data_dir)
+    running = find(data_dir)
     (_folder(data_dir) / "ray.json").unlink(missing_ok=True)
-    if own is None:
+    if running is None:
         return False
     if ray.is_initialized():
         ray.shutdown()
     deadline = time.monotonic() + STOP_SECONDS
-    while (left := _session(own.pid)) and time.monotonic() < deadline:
+    while (left := session(running.pid)) and time.monotonic() < deadline:
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # whatever must last is on disk
@@ -110,7 +112,7 @@ def _join_running(settings: Settings) -> bool:
 
 def _start(settings: Settings) -> LocalRay:
     folder = _folder(settings.data_dir)
-    token = _token(settings.data_dir)
+    token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", folder / "token"))  # a process can use only one
     if not token.exists():
         with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_hex(32))
@@ -126,12 +128,12 @@ def _start(settings: Settings) -> LocalRay:
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         if (temp / CURRENT).exists() and "Ray runtime started" in (folder / "ray.log").read_text():
-            own = LocalRay(address=(temp / CURRENT).read_text().strip(), pid=process.pid)
-            (folder / "ray.json").write_text(own.model_dump_json())
+            started = LocalRay(address=(temp / CURRENT).read_text().strip(), pid=process.pid, token=str(token))
+            (folder / "ray.json").write_text(started.model_dump_json())
             process.returncode = 0  # it is meant to outlive us
-            return own
+            return started
         time.sleep(0.05)
-    for pid in _session(process.pid):
+    for pid in session(process.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     raise Unavailable(f"Ray did not start; {folder / 'ray.log'} tells why")
@@ -142,12 +144,13 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "RAY_worker_niceness": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 
 
-def _own(data_dir: Path) -> LocalRay | None:
+def find(data_dir: Path) -> LocalRay | None:
+    """The local Ray of a data folder, if it runs."""
     try:
-        own = LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())
+        noted = LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())
     except (OSError, ValidationError):
         return None
-    return own if own.alive else None
+    return noted if noted.alive else None
 
 
 def _folder(data_dir: Path) -> Path:
@@ -164,7 +167,7 @@ def _alone(data_dir: Path) -> Iterator[None]:
         yield
 
 
-def _session(leader: int) -> list[int]:
+def session(leader: int) -> list[int]:
     """The living processes of a session."""
     found = []
     for entry in Path("/proc").iterdir() if Path("/proc").is_dir() else []:
@@ -183,10 +186,6 @@ def _free_port() -> int:
 
 
 # Ray asks for a token, ours or that in the home folder.
-
-
-def _token(data_dir: Path) -> Path:
-    return _folder(data_dir) / "token"
 
 
 def _use_token(token: Path) -> None:

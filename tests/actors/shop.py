@@ -12,9 +12,20 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from agency import AgentSystem, ModelReply, ModelRequest, OnDelta, ToolCall, ToolContext, Usage, tool
+from agency import (
+    AgentSystem,
+    ModelReply,
+    ModelRequest,
+    OnDelta,
+    RetryPolicy,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    Usage,
+    tool,
+)
 from middleware import hitl
 
 Line = dict[str, Any]
@@ -32,6 +43,16 @@ def calls(*wanted: tuple[str, dict[str, Any]], delay: float = 0.0) -> Line:
 
 def script(*lines: Line) -> str:
     return json.dumps(lines)
+
+
+def task(*lines: Line, to: str = "worker", **more: int) -> tuple[str, dict[str, Any]]:
+    """A call that has a subagent say these lines."""
+    return "task", {"description": script(*lines), "subagentType": to, **more}
+
+
+def noting(ledger: Path, what: str, seconds: float = 0.0) -> tuple[str, dict[str, Any]]:
+    """A call of `note`."""
+    return "note", {"ledger": str(ledger), "what": what, "seconds": seconds}
 
 
 class ScriptModel:
@@ -58,7 +79,7 @@ class ScriptModel:
 
 def _note(ledger: str, what: str, ctx: ToolContext) -> None:
     with Path(ledger).open("a") as file:
-        file.write(f"{what} {ctx.idempotency_key} {os.getpid()}\n")
+        file.write(f"{what} {ctx.idempotency_key} {os.getpid()} {time.time() * 1000:.0f}\n")
 
 
 @tool(safe=True)
@@ -84,6 +105,15 @@ async def pay(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) ->
     _note(ledger, f"pay:{what}", ctx)
     await asyncio.sleep(seconds)
     return f"paid {what}"
+
+
+@tool(retry=RetryPolicy(attempts=5))
+async def flaky(ledger: str, what: str, ctx: ToolContext, after_ms: int = 300) -> str:
+    """Fail at first, and work when it is tried again after a while."""
+    _note(ledger, f"flaky:{what}", ctx)
+    if ctx.attempt == 1:
+        raise ToolError("not yet", retry_after_ms=after_ms)
+    return f"worked {what}"
 
 
 @tool(safe=True)
@@ -130,6 +160,17 @@ def crunch_too_long(ledger: str, what: str, ctx: ToolContext) -> str:
     return "never"
 
 
+@tool(ray={"num_cpus": 1})
+def crunch_wrongly(how: Literal["told", "raised", "read"], ctx: ToolContext) -> str:
+    """Run as a Ray task that writes to the store and then fails."""
+    ctx.store.put("crunch", "last", how)
+    if how == "told":
+        raise ToolError("the mill is closed", kind="permission_denied")
+    if how == "read":
+        return str(ctx.store.get("crunch", "last"))
+    raise ValueError("no grain")
+
+
 system = (
     AgentSystem("script:any", providers={"script": ScriptModel()})
     .defaults()
@@ -137,11 +178,13 @@ system = (
     .add_tool(note)
     .add_tool(charge)
     .add_tool(pay)
+    .add_tool(flaky)
     .add_tool(die)
     .add_tool(crunch)
     .add_tool(crunch_and_die)
     .add_tool(crunch_once)
     .add_tool(crunch_too_long)
+    .add_tool(crunch_wrongly)
     .add_agent(name="clerk", description="Does what it is told.", prompt="clerk")
     .add_agent(name="worker", description="Does parts of it.", prompt="worker")
     .add_agent(name="hermit", description="Works alone.", prompt="hermit", isolation="dedicated")

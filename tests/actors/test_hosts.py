@@ -1,0 +1,181 @@
+"""Where threads live: spread, then sharing, alone if they must be, and asleep when there is nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle
+from agency import NotFound, WrongState
+from agency.errors import Unavailable
+from tests.actors.conftest import Install
+from tests.actors.shop import calls, noting, say, script
+from tests.actors.waiting import PATIENCE, asleep, eventually
+
+
+def title(pid: int | None) -> str:
+    """The name under which a process runs; empty if it has ended."""
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode()
+    return ""
+
+
+async def home(cluster: Cluster, thread: ThreadHandle) -> HostStatus:
+    (name,) = (await cluster.where([thread.address])).values()
+    (host,) = (host for host in (await cluster.status()).hosts if host.name == name)
+    return host
+
+
+async def all_ready(cluster: Cluster, count: int) -> tuple[HostStatus, ...]:
+    """The hosts, if they are so many and none is starting or stopping."""
+    hosts = (await cluster.status()).hosts
+    return hosts if len(hosts) == count and all(host.state == "ready" for host in hosts) else ()
+
+
+async def working(agency: AgencyHandle, ledger: Path, what: str, seconds: float) -> ThreadHandle:
+    """A thread whose tool is at work."""
+    thread = await agency.create_thread("clerk", script(calls(noting(ledger, what, seconds)), say("done")))
+    await eventually(lambda: f"begin:{what}" in ledger.read_text())
+    return thread
+
+
+async def test_threads_spread_first_and_then_share_and_the_status_tells_where(install: Install, ledger: Path) -> None:
+    cluster = await install(actors_per_node=3)
+    agency = await cluster.create_agency("bakery")
+    first = [await agency.create_thread("clerk") for _ in range(3)]
+    where = await cluster.where([thread.address for thread in first])
+    assert len(set(where.values())) == 3
+    busy = await working(agency, ledger, "x", 2.0)
+    more = [await agency.create_thread("clerk") for _ in range(3)]
+
+    threads = [*first, busy, *more]
+    where = await cluster.where([thread.address for thread in threads])
+    status = await cluster.status()
+    (node,) = status.nodes
+    assert (node.budget, node.hosts, status.awake, status.hibernated) == (3, 3, 7, 0)
+    assert status.agencies == (agency.id,)
+    assert sorted(len(host.threads) for host in status.hosts) == [2, 2, 3]
+    assert {name: host.name for host in status.hosts for name in host.threads} == {
+        str(address): name for address, name in where.items()
+    }
+    assert {host.name: host.working for host in status.hosts if host.working} == {where[busy.address]: 1}
+    assert len({host.pid for host in status.hosts}) == 3
+    for host in status.hosts:
+        assert (host.node, host.role, host.state) == (node.id, "shared", "ready")
+        assert title(host.pid).startswith("ray::Host")
+        assert host.rss_bytes is not None and host.rss_bytes > 10_000_000
+    assert (await busy.wait(PATIENCE)).data == "done"
+
+
+async def test_a_hermit_shares_with_nobody_and_its_host_is_given_back(install: Install) -> None:
+    cluster = await install(actors_per_node=1, hibernate_after=1.0)
+    agency = await cluster.create_agency("hermitage")
+    clerk = await agency.create_thread("clerk", script(say("hello", delay=6)))
+    one = await agency.create_thread("hermit", script(say("peace", delay=2)))
+    two = await agency.create_thread("hermit", script(say("quiet", delay=2)))
+    homes = [await home(cluster, thread) for thread in (one, two)]
+    assert [(host.role, host.threads) for host in homes] == [
+        ("dedicated", (str(one.address),)),
+        ("dedicated", (str(two.address),)),
+    ]
+    assert (await home(cluster, clerk)).role == "shared"
+    assert [(await thread.wait(PATIENCE)).data for thread in (one, two)] == ["peace", "quiet"]
+    await eventually(lambda: asleep(cluster, one, two))
+    await eventually(lambda: not any(title(host.pid).startswith("ray::Host") for host in homes))
+    assert all(host.role == "shared" for host in (await cluster.status()).hosts)
+
+    await one.invoke(script(say("more peace", delay=0.5)))
+    again = await home(cluster, one)
+    assert (again.role, again.threads) == ("dedicated", (str(one.address),))
+    assert await cluster.where([clerk.address])
+    await agency.create_thread("clerk")
+    assert (await home(cluster, one)).threads == (str(one.address),)
+    assert (await one.wait(PATIENCE)).data == "more peace"
+    await agency.delete_thread(one.id)
+    await eventually(lambda: not title(again.pid).startswith("ray::Host"))
+
+
+async def test_an_idle_thread_hibernates_and_wakes_when_it_is_needed(install: Install, ledger: Path) -> None:
+    cluster = await install(hibernate_after=0.4)
+    agency = await cluster.create_agency("dormitory")
+    watched = await agency.create_thread("clerk", script(say("seen")))
+    await watched.wait(PATIENCE)
+    events = watched.events()
+    assert (await anext(events)).seq == 1
+    busy = await working(agency, ledger, "x", 4.0)
+    charge = calls(("charge", {"ledger": str(ledger), "what": "7"}))
+    asking = await agency.create_thread("careful", script(charge, say("charged")))
+    assert (await asking.wait(PATIENCE)).meta.pause_reason == "hitl"
+    idle = await agency.create_thread("clerk", script(say("first")))
+    await idle.wait(PATIENCE)
+    fresh = await agency.create_thread("clerk")
+
+    await eventually(lambda: asleep(cluster, idle, asking, fresh))
+    assert set(await cluster.where([watched.address, busy.address])) == {watched.address, busy.address}
+    status = await cluster.status()
+    assert (status.awake, status.hibernated) == (2, 3)
+    assert not list(cluster.settings.data_dir.glob(f"agencies/*/threads/{idle.id}.db-*"))
+
+    await idle.invoke(script(say("second")))
+    assert (await idle.wait(PATIENCE)).data == "second"
+    await asking.approve()
+    assert (await asking.wait(PATIENCE)).data == "charged"
+    assert (await fresh.state()).messages == ()
+    assert (await busy.wait(PATIENCE)).data == "done"
+    await events.aclose()
+    await eventually(lambda: asleep(cluster, watched, busy, asking, idle, fresh))
+    assert (await idle.run()).data == "second"
+
+
+async def test_hosts_are_kept_warm_and_given_back_when_they_are_empty(install: Install) -> None:
+    cluster = await install(actors_per_node=3, warm_hosts=1, hibernate_after=1.0)
+    agency = await cluster.create_agency("tides")
+    (warm,) = await eventually(lambda: all_ready(cluster, 1))
+    assert warm.threads == ()
+    first = await agency.create_thread("clerk", script(say("one", delay=5)))
+    assert (await home(cluster, first)).name == warm.name
+    both = await eventually(lambda: all_ready(cluster, 2))
+    assert sorted(host.threads for host in both) == [(), (str(first.address),)]
+    second = await agency.create_thread("clerk", script(say("two", delay=3)))
+    three = await eventually(lambda: all_ready(cluster, 3))
+    await asyncio.gather(first.wait(PATIENCE), second.wait(PATIENCE))
+    await eventually(lambda: asleep(cluster, first, second))
+    (left,) = await eventually(lambda: all_ready(cluster, 1))
+    assert left.threads == ()
+    gone = [host.pid for host in three if host.name != left.name]
+    await eventually(lambda: not any(title(pid).startswith("ray::Host") for pid in gone))
+
+
+async def test_joining_with_other_settings_is_refused(cluster: Cluster, shared_ray: Settings, tmp_path: Path) -> None:
+    with pytest.raises(WrongState, match=f"has data_dir '{shared_ray.data_dir}', not '{tmp_path}'"):
+        await Cluster.join(shared_ray.model_copy(update={"data_dir": tmp_path}))
+    with pytest.raises(WrongState, match="has storage 'local', not 'shared'"):
+        await Cluster.join(shared_ray.model_copy(update={"storage": "shared"}))
+    joined = await Cluster.join(shared_ray.model_copy(update={"warm_hosts": 7}))
+    assert joined.settings == cluster.settings
+    await joined.close()
+
+
+async def test_where_nothing_runs_nothing_is_started_unless_asked_for(shared_ray: Settings) -> None:
+    with pytest.raises(NotFound, match="nothing runs in namespace 'nowhere'"):
+        await Cluster.join(shared_ray.model_copy(update={"namespace": "nowhere"}), start=False)
+
+
+async def test_a_client_of_what_was_stopped_is_told_so(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.caller.PATIENCE", 0.5)
+    cluster = await install()
+    other = await install()
+    agency = await other.create_agency("bakery")
+    thread = await agency.create_thread("clerk", script(say("hello")))
+    await thread.wait(PATIENCE)
+    await cluster.stop()
+    with pytest.raises(Unavailable):
+        await thread.run()
+    with pytest.raises(Unavailable):
+        await agency.info()
+    with pytest.raises(Unavailable):
+        await other.status()
+    await other.stop()  # and again changes nothing

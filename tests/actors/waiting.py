@@ -1,0 +1,41 @@
+"""Waiting for something to become true, which it may do in another process."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, overload
+
+from actors import Cluster, ThreadHandle
+
+PATIENCE = 20.0
+EVERY = 0.03
+
+Value = TypeVar("Value")
+
+
+@overload
+async def eventually(condition: Callable[[], Awaitable[Value]], seconds: float = ...) -> Value: ...
+
+
+@overload
+async def eventually(condition: Callable[[], Value], seconds: float = ...) -> Value: ...
+
+
+async def eventually(condition: Callable[[], Awaitable[Value] | Value], seconds: float = PATIENCE) -> Value:
+    """What the condition gives as soon as that is true; it fails if it never is."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        found = condition()
+        value: Value = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        if asyncio.get_running_loop().time() > deadline:
+            raise AssertionError(f"not within {seconds:g} s; the last value was {value!r}")
+        await asyncio.sleep(EVERY)
+
+
+async def asleep(cluster: Cluster, *threads: ThreadHandle) -> bool:
+    """Whether all of them hibernate."""
+    return not await cluster.where([thread.address for thread in threads])

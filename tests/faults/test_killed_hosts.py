@@ -1,0 +1,165 @@
+"""Real `kill -9`, under load: of hosts every second, of the directory, of everything. Every run ends right.
+
+A hundred threads do the same work: two tools at once, one that is tried again after a timer, one that must not happen
+twice, and a subagent with a tool of its own. Some of them are watched all the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import ray
+
+from actors import AgencyHandle, Cluster, Settings, ThreadHandle, local_ray
+from agency import Event, EventType
+from agency.store.store import due_work
+from tests.actors.shop import calls, say, script
+from tests.faults.conftest import kill, titled
+
+THREADS = 100
+WATCHED = 10
+ENDS = {EventType.TOOL_OUTPUT, EventType.TOOL_ERROR}
+
+
+def work(ledger: Path, i: int) -> str:
+    book = str(ledger)
+    child = script(calls(("note", {"ledger": book, "what": f"child{i}", "seconds": 0.3})), say(f"part {i}", delay=0.5))
+    return script(
+        calls(*(("note", {"ledger": book, "what": f"{x}{i}", "seconds": 0.2}) for x in "ab"), delay=0.5 + i % 7 * 0.3),
+        calls(("flaky", {"ledger": book, "what": f"f{i}", "after_ms": 700})),
+        calls(("charge", {"ledger": book, "what": f"c{i}", "seconds": 0.1}), delay=0.5),
+        calls(("task", {"description": child, "subagentType": "worker", "timeoutMs": 120_000})),
+        say(f"done {i}", delay=1.0 + i % 5 * 0.5),
+    )
+
+
+@dataclass
+class Watch:
+    """What somebody who watches a thread has seen of it."""
+
+    thread: str
+    seen: list[Event] = field(default_factory=list)
+
+    async def go_on(self, agency: AgencyHandle) -> None:
+        async for event in agency.thread(self.thread).events(self.seen[-1].seq or 0 if self.seen else 0):
+            if event.seq is not None:
+                self.seen.append(event)
+
+
+@dataclass
+class Entry:
+    what: str
+    key: str
+    at: int
+
+
+def entries(ledger: Path) -> list[Entry]:
+    found = (line.split() for line in ledger.read_text().splitlines())
+    return [Entry(what, key, int(at)) for what, key, _, at in found]
+
+
+async def test_every_run_ends_right_while_hosts_the_directory_and_then_everything_die(
+    own_ray: Settings, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+    ledger.touch()
+    cluster = await Cluster.join(own_ray)
+    agency = await cluster.create_agency("load")
+    made = await asyncio.gather(*(agency.create_thread("clerk", work(ledger, i)) for i in range(THREADS)))
+    ids = [thread.id for thread in made]
+    watches = [Watch(thread_id) for thread_id in ids[:WATCHED]]
+    watching = [asyncio.create_task(watch.go_on(agency)) for watch in watches]
+
+    session = running(own_ray)
+    killed = 0
+    for second in range(8):
+        await asyncio.sleep(1)
+        hosts = titled("ray::Host", session)
+        if hosts:
+            kill(random.choice(hosts))
+            killed += 1
+        if second == 4:
+            kill(*titled("ray::Directory", session))
+    kill(*local_ray.session(session))
+    unfinished = [path for path in own_ray.data_dir.rglob("thr_*.db") if due_work(path) is not None]
+    assert len(unfinished) > THREADS / 4, "there was work in progress when everything died"
+
+    await stop(watching)
+    await cluster.close()
+    ray.shutdown()
+    cluster = await Cluster.join(own_ray)
+    agency = cluster.agency(agency.id)
+    watching = [asyncio.create_task(watch.go_on(agency)) for watch in watches]
+    runs = await asyncio.gather(*(agency.thread(thread_id).wait(120) for thread_id in ids))
+
+    assert {run.status for run in runs} == {"completed"}
+    assert [run.data for run in runs] == [f"done {i}" for i in range(THREADS)]
+    noted = entries(ledger)
+    assert killed >= 5
+    assert len({(entry.what, entry.key) for entry in noted}) < len(noted), "some calls were interrupted"
+    children = await all_threads(agency)
+    assert len(children) == 2 * THREADS, "one child each, and no twins"
+    for thread_id in children:
+        await check_calls(agency.thread(thread_id), noted)
+    for i in range(THREADS):
+        assert sum(entry.what == f"charge:c{i}" for entry in noted) == 1, "what must not happen twice did not"
+    for watch in watches:
+        stored = await agency.thread(watch.thread).stored_events(0, 1_000)
+        await caught_up(watch, stored)
+        assert watch.seen == stored, "no gap, no repeat, nothing changed"
+    await stop(watching)
+    await cluster.down()
+
+
+async def check_calls(thread: ThreadHandle, noted: list[Entry]) -> None:
+    """Every call has one result, and none began again after that."""
+    events = await thread.stored_events(0, 1_000)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    ended: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        if event.type in ENDS:
+            ended[str(event.data["callId"])].append(event)
+    begun = {str(event.data["callId"]) for event in events if event.type == EventType.TOOL_STARTED}
+    assert ended.keys() == begun
+    for call_id, ends in ended.items():
+        again = [entry for entry in noted if re.fullmatch(rf"{thread.id}\.\d+\.\d+\.{re.escape(call_id)}", entry.key)]
+        last = milliseconds(ends[-1])
+        assert all(entry.at <= last for entry in again), "a call that had ended ran again"
+
+
+def milliseconds(event: Event) -> int:
+    return int(datetime.fromisoformat(event.ts).timestamp() * 1000) + 1
+
+
+async def all_threads(agency: AgencyHandle) -> list[str]:
+    found: list[str] = []
+    after: int | None = 0
+    while after is not None:
+        page = await agency.threads(after, 100)
+        found += [thread.id for thread in page.threads]
+        after = page.next
+    return found
+
+
+async def caught_up(watch: Watch, stored: list[Event]) -> None:
+    async with asyncio.timeout(30):
+        while len(watch.seen) < len(stored):  # noqa: ASYNC110  # it is another process that makes it true
+            await asyncio.sleep(0.05)
+
+
+async def stop(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def running(settings: Settings) -> int:
+    found = local_ray.find(settings.data_dir)
+    assert found is not None
+    return found.pid

@@ -1,0 +1,133 @@
+"""Two nodes with one data folder: the one with the work is lost, or cut off and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster as Nodes
+
+from actors import AgencyHandle, Cluster, Settings, Status
+from tests.actors.shop import calls, say, script
+from tests.faults.conftest import ROOT
+
+QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A head node that may have one host, and room for more."""
+    ray.shutdown()
+    started: Any = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})
+    yield started
+    ray.shutdown()
+    started.shutdown()
+
+
+@pytest.fixture
+async def cluster(nodes: Any, tmp_path: Path) -> AsyncIterator[Cluster]:
+    settings = Settings(
+        system="tests.actors.shop:system",
+        python_path=(str(ROOT),),
+        data_dir=tmp_path / "data",
+        namespace="nodes",
+        ray_address=nodes.address,
+        storage="shared",
+        warm_hosts=1,
+        actors_per_node=2,
+        hibernate_after=60,
+    )
+    joined = await Cluster.join(settings)
+    yield joined
+    await joined.stop()
+
+
+async def at_work(agency: AgencyHandle, ledger: Path) -> list[str]:
+    """Eight threads, each in the middle of a tool and with more to do."""
+    threads = []
+    for i in range(8):
+        work = script(
+            calls(("note", {"ledger": str(ledger), "what": f"first{i}"})),
+            calls(("note", {"ledger": str(ledger), "what": f"second{i}", "seconds": 3.0})),
+            say(f"done {i}", delay=0.5),
+        )
+        threads.append((await agency.create_thread("clerk", work)).id)
+    async with asyncio.timeout(60):
+        while ledger.read_text().count("begin:second") < 8:  # noqa: ASYNC110  # hosts write it
+            await asyncio.sleep(0.05)
+    return threads
+
+
+def pids(status: Status, node: str) -> list[int]:
+    return [host.pid for host in status.hosts if host.node == node and host.pid is not None]
+
+
+def busiest(status: Status, *, but: str) -> str:
+    """The node with the most threads, other than the head."""
+    load = {node.id: 0 for node in status.nodes if node.id != but}
+    for host in status.hosts:
+        if host.node in load:
+            load[host.node] += len(host.threads)
+    return max(load, key=lambda node: load[node])
+
+
+async def second_node(nodes: Any, cluster: Cluster) -> Any:
+    node = nodes.add_node(num_cpus=2)
+    async with asyncio.timeout(60):
+        while sum(host.state == "ready" for host in (await cluster.status()).hosts) < 2:
+            await asyncio.sleep(0.1)
+    return node
+
+
+async def test_runs_on_a_lost_node_go_on_elsewhere(nodes: Any, cluster: Cluster, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    ledger.touch()
+    node = await second_node(nodes, cluster)
+    agency = await cluster.create_agency("far")
+    threads = await at_work(agency, ledger)
+    there = busiest(await cluster.status(), but=head())
+    lost = [host.threads for host in (await cluster.status()).hosts if host.node == there]
+    assert sum(map(len, lost)) > 0, "there was work on the node"
+    nodes.remove_node(node, allow_graceful=False)
+    runs = await asyncio.gather(*(agency.thread(thread_id).wait(90) for thread_id in threads))
+    assert [run.data for run in runs] == [f"done {i}" for i in range(8)]
+    for i in range(8):
+        assert ledger.read_text().count(f"end:first{i} ") == 1, "what had ended did not run again"
+
+
+async def test_a_node_that_was_cut_off_and_comes_back_cannot_write(
+    nodes: Any, cluster: Cluster, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+    ledger.touch()
+    node = await second_node(nodes, cluster)
+    agency = await cluster.create_agency("far")
+    threads = await at_work(agency, ledger)
+    status = await cluster.status()
+    there = busiest(status, but=head())
+    hosts = pids(status, there)
+    cut_off = [*hosts, node.all_processes["raylet"][0].process.pid]
+    for pid in cut_off:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        runs = await asyncio.gather(*(agency.thread(thread_id).wait(90) for thread_id in threads))
+        assert [run.data for run in runs] == [f"done {i}" for i in range(8)]
+        before = {thread_id: await agency.thread(thread_id).stored_events(0, 1_000) for thread_id in threads}
+    finally:
+        for pid in cut_off:
+            os.kill(pid, signal.SIGCONT)
+    async with asyncio.timeout(60):
+        while any(Path(f"/proc/{pid}").exists() for pid in hosts):  # noqa: ASYNC110  # Ray ends them
+            await asyncio.sleep(0.1)
+    after = {thread_id: await agency.thread(thread_id).stored_events(0, 1_000) for thread_id in threads}
+    assert after == before, "whoever was cut off has written nothing"
+
+
+def head() -> str:
+    return str(ray.get_runtime_context().get_node_id())
