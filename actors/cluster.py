@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -271,7 +271,7 @@ class ThreadHandle:
         found: list[str] = await self._call("events", after, limit)
         return [Event.model_validate_json(event) for event in found]
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Every event after a seq, then those to come, whatever dies meanwhile."""
         subscription = self._cluster.subscribe(self.address, after)
         try:

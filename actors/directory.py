@@ -126,7 +126,7 @@ class Directory:
         """A host has let a thread go."""
         await self._started.wait()
         place = self._places.get(address)
-        if place is not None and place.n == n:
+        if place is not None and place.n == n and address not in self._moving:
             self._vacate(address, place)
             if wake_at is not None:
                 self._alarms.set(address, wake_at)

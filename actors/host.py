@@ -160,8 +160,7 @@ class Host:
 
     async def drain(self) -> None:
         """Put everything to rest: the end is near."""
-        for address in list(self._awake):
-            await self.evict(address)
+        await asyncio.gather(*(self.evict(address) for address in list(self._awake)))
 
     # What everybody asks.
 

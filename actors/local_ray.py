@@ -10,6 +10,7 @@ import fcntl
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,8 +28,6 @@ from actors.settings import Settings
 from agency.errors import NotFound, Unavailable
 from agency.wire import Wire
 
-log = logging.getLogger(__name__)
-
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 CURRENT = "ray_current_cluster"  # where Ray itself notes its address
@@ -42,6 +41,7 @@ class LocalRay(Wire):
     """The leader of a session to which all its processes belong."""
     token: str
     """The file with the token that it asks for."""
+    temp_dir: str
 
     @property
     def alive(self) -> bool:
@@ -71,18 +71,19 @@ def join(settings: Settings, *, start: bool = True) -> None:
 
 def stop(data_dir: Path) -> bool:
     """End the local Ray of a data folder, if there is one."""
-    running = find(data_dir)
-    (_folder(data_dir) / "ray.json").unlink(missing_ok=True)
-    if running is None:
+    noted = _noted(data_dir)
+    if noted is None:
         return False
-    if ray.is_initialized():
+    if noted.alive and ray.is_initialized():
         ray.shutdown()
     deadline = time.monotonic() + STOP_SECONDS
-    while (left := session(running.pid)) and time.monotonic() < deadline:
+    while (left := session(noted.pid)) and time.monotonic() < deadline:
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # whatever must last is on disk
         time.sleep(0.05)
+    shutil.rmtree(noted.temp_dir, ignore_errors=True)
+    (_folder(data_dir) / "ray.json").unlink(missing_ok=True)
     return True
 
 
@@ -96,13 +97,20 @@ def _connect(address: str, settings: Settings) -> None:
 def _join_running(settings: Settings) -> bool:
     """Join the cluster that somebody has started on this machine, as by `ray start --head`."""
     current = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / CURRENT
-    if not current.exists():
+    address = current.read_text().strip() if current.exists() else ""
+    if not _listens(address):
         return False
     _use_home_token()
+    _connect(address, settings)
+    return True
+
+
+def _listens(address: str) -> bool:
+    """Whether anybody is at an address; Ray itself would take its time to say no."""
+    host, _, port = address.rpartition(":")
     try:
-        _connect(current.read_text().strip(), settings)
-    except Unavailable as error:
-        log.info("the Ray that %s names is gone: %s", current, error)
+        socket.create_connection((host, int(port)), timeout=2).close()
+    except (OSError, ValueError):
         return False
     return True
 
@@ -111,6 +119,7 @@ def _join_running(settings: Settings) -> bool:
 
 
 def _start(settings: Settings) -> LocalRay:
+    stop(settings.data_dir)  # what is left of one that was killed
     folder = _folder(settings.data_dir)
     token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", folder / "token"))  # a process can use only one
     if not token.exists():
@@ -128,7 +137,9 @@ def _start(settings: Settings) -> LocalRay:
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         if (temp / CURRENT).exists() and "Ray runtime started" in (folder / "ray.log").read_text():
-            started = LocalRay(address=(temp / CURRENT).read_text().strip(), pid=process.pid, token=str(token))
+            started = LocalRay(
+                address=(temp / CURRENT).read_text().strip(), pid=process.pid, token=str(token), temp_dir=str(temp)
+            )
             (folder / "ray.json").write_text(started.model_dump_json())
             process.returncode = 0  # it is meant to outlive us
             return started
@@ -146,11 +157,15 @@ def _environment() -> dict[str, str]:
 
 def find(data_dir: Path) -> LocalRay | None:
     """The local Ray of a data folder, if it runs."""
+    noted = _noted(data_dir)
+    return noted if noted is not None and noted.alive else None
+
+
+def _noted(data_dir: Path) -> LocalRay | None:
     try:
-        noted = LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())
+        return LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())
     except (OSError, ValidationError):
         return None
-    return noted if noted.alive else None
 
 
 def _folder(data_dir: Path) -> Path:

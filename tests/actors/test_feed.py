@@ -5,19 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 
-from actors import AgencyHandle, Cluster, ThreadHandle
+from actors import AgencyHandle, Cluster
 from agency import Event, EventType, NotFound
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script
-from tests.actors.waiting import PATIENCE, asleep, eventually
-
-
-def follow(thread: ThreadHandle, after: int = 0) -> AsyncGenerator[Event, None]:
-    return cast("AsyncGenerator[Event, None]", thread.events(after))
+from tests.actors.waiting import PATIENCE, asleep, eventually, follow
 
 
 async def read(events: AsyncGenerator[Event, None], last: Callable[[Event], bool]) -> list[Event]:
@@ -123,7 +118,8 @@ async def test_who_reads_slowly_slows_nobody_and_misses_nothing(
     monkeypatch.setattr("actors.watching.BUFFER", 20)
     thread = await agency.create_thread("clerk")
     slow = cluster.subscribe(thread.address, 0)
-    steps = [calls(noting(ledger, f"{i}")) for i in range(25)]
+    await eventually(lambda: slow._buffer)
+    steps = [calls(noting(ledger, f"{i}", 0.02)) for i in range(25)]
     await thread.invoke(script(*steps, say("done")))
     assert (await thread.wait(PATIENCE)).data == "done"  # though nobody has read a thing
     made = await thread.stored_events(limit=1_000)

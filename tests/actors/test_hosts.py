@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from agency import NotFound, WrongState
 from agency.errors import Unavailable
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script
-from tests.actors.waiting import PATIENCE, asleep, eventually
+from tests.actors.waiting import PATIENCE, asleep, eventually, follow
 
 
 def title(pid: int | None) -> str:
@@ -71,31 +70,43 @@ async def test_threads_spread_first_and_then_share_and_the_status_tells_where(in
 
 
 async def test_a_hermit_shares_with_nobody_and_its_host_is_given_back(install: Install) -> None:
-    cluster = await install(actors_per_node=1, hibernate_after=1.0)
+    cluster = await install(actors_per_node=1)
     agency = await cluster.create_agency("hermitage")
-    clerk = await agency.create_thread("clerk", script(say("hello", delay=6)))
-    one = await agency.create_thread("hermit", script(say("peace", delay=2)))
-    two = await agency.create_thread("hermit", script(say("quiet", delay=2)))
-    homes = [await home(cluster, thread) for thread in (one, two)]
-    assert [(host.role, host.threads) for host in homes] == [
-        ("dedicated", (str(one.address),)),
-        ("dedicated", (str(two.address),)),
-    ]
-    assert (await home(cluster, clerk)).role == "shared"
-    assert [(await thread.wait(PATIENCE)).data for thread in (one, two)] == ["peace", "quiet"]
-    await eventually(lambda: asleep(cluster, one, two))
-    await eventually(lambda: not any(title(host.pid).startswith("ray::Host") for host in homes))
-    assert all(host.role == "shared" for host in (await cluster.status()).hosts)
-
-    await one.invoke(script(say("more peace", delay=0.5)))
-    again = await home(cluster, one)
-    assert (again.role, again.threads) == ("dedicated", (str(one.address),))
-    assert await cluster.where([clerk.address])
+    clerk = await agency.create_thread("clerk")
+    hermits = [await agency.create_thread("hermit", script(say("peace"))) for _ in range(2)]
     await agency.create_thread("clerk")
-    assert (await home(cluster, one)).threads == (str(one.address),)
-    assert (await one.wait(PATIENCE)).data == "more peace"
-    await agency.delete_thread(one.id)
-    await eventually(lambda: not title(again.pid).startswith("ray::Host"))
+    homes = [await home(cluster, thread) for thread in hermits]
+    assert [(host.role, host.threads) for host in homes] == [
+        ("dedicated", (str(thread.address),)) for thread in hermits
+    ]
+    shared = await home(cluster, clerk)
+    assert (shared.role, len(shared.threads)) == ("shared", 2)
+    assert [(await thread.wait(PATIENCE)).data for thread in hermits] == ["peace", "peace"]
+    await agency.delete_thread(hermits[0].id)
+    await eventually(lambda: not title(homes[0].pid))
+    assert title(homes[1].pid).startswith("ray::Host")
+    assert {host.name for host in (await cluster.status()).hosts} == {shared.name, homes[1].name}
+
+
+async def test_a_hermit_that_was_asleep_is_alone_again(install: Install) -> None:
+    cluster = await install(actors_per_node=1, hibernate_after=0.4)
+    agency = await cluster.create_agency("hermitage")
+    clerk, hermit = await agency.create_thread("clerk"), await agency.create_thread("hermit", script(say("peace")))
+    watching = follow(clerk)
+    assert (await anext(watching)).seq == 1
+    before = await home(cluster, hermit)
+    await eventually(lambda: asleep(cluster, hermit))
+    await eventually(lambda: not title(before.pid))
+    assert [host.role for host in (await cluster.status()).hosts] == ["shared"]
+
+    await hermit.invoke(script(say("more peace", delay=1.0)))
+    after = await home(cluster, hermit)
+    assert (after.role, after.threads) == ("dedicated", (str(hermit.address),))
+    assert (await home(cluster, clerk)).threads == (str(clerk.address),)
+    assert (await hermit.wait(PATIENCE)).data == "more peace"
+    await eventually(lambda: asleep(cluster, hermit))
+    await eventually(lambda: not title(after.pid))
+    await watching.aclose()
 
 
 async def test_an_idle_thread_hibernates_and_wakes_when_it_is_needed(install: Install, ledger: Path) -> None:
@@ -103,7 +114,7 @@ async def test_an_idle_thread_hibernates_and_wakes_when_it_is_needed(install: In
     agency = await cluster.create_agency("dormitory")
     watched = await agency.create_thread("clerk", script(say("seen")))
     await watched.wait(PATIENCE)
-    events = watched.events()
+    events = follow(watched)
     assert (await anext(events)).seq == 1
     busy = await working(agency, ledger, "x", 4.0)
     charge = calls(("charge", {"ledger": str(ledger), "what": "7"}))
@@ -131,22 +142,28 @@ async def test_an_idle_thread_hibernates_and_wakes_when_it_is_needed(install: In
 
 
 async def test_hosts_are_kept_warm_and_given_back_when_they_are_empty(install: Install) -> None:
-    cluster = await install(actors_per_node=3, warm_hosts=1, hibernate_after=1.0)
+    cluster = await install(actors_per_node=3, warm_hosts=1, hibernate_after=0.4)
     agency = await cluster.create_agency("tides")
     (warm,) = await eventually(lambda: all_ready(cluster, 1))
     assert warm.threads == ()
-    first = await agency.create_thread("clerk", script(say("one", delay=5)))
+    first = await agency.create_thread("clerk")
     assert (await home(cluster, first)).name == warm.name
+    watching = [follow(first)]
+    assert (await anext(watching[0])).seq == 1
     both = await eventually(lambda: all_ready(cluster, 2))
     assert sorted(host.threads for host in both) == [(), (str(first.address),)]
-    second = await agency.create_thread("clerk", script(say("two", delay=3)))
+    second = await agency.create_thread("clerk")
+    watching.append(follow(second))
+    assert (await anext(watching[1])).seq == 1
     three = await eventually(lambda: all_ready(cluster, 3))
-    await asyncio.gather(first.wait(PATIENCE), second.wait(PATIENCE))
+    assert sorted(len(host.threads) for host in three) == [0, 1, 1]
+
+    for events in watching:
+        await events.aclose()
     await eventually(lambda: asleep(cluster, first, second))
     (left,) = await eventually(lambda: all_ready(cluster, 1))
     assert left.threads == ()
-    gone = [host.pid for host in three if host.name != left.name]
-    await eventually(lambda: not any(title(pid).startswith("ray::Host") for pid in gone))
+    await eventually(lambda: not any(title(host.pid) for host in three if host.name != left.name))
 
 
 async def test_joining_with_other_settings_is_refused(cluster: Cluster, shared_ray: Settings, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import os
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Files
 from agency import DefinitionError, LocalRuntime, tool
+from agency.tools import RayOptions
 from tests.actors.shop import calls, say, script, system
 from tests.actors.waiting import PATIENCE, eventually
 
@@ -133,7 +134,7 @@ async def test_canceling_the_run_stops_the_tool(cluster: Cluster, agency: Agency
 def test_wrong_options_are_refused_where_the_tool_is_defined(options: dict[str, Any], said: str) -> None:
     with pytest.raises(DefinitionError, match=said):
 
-        @tool(ray=options)  # type: ignore[typeddict-item]  # wrong on purpose
+        @tool(ray=cast(RayOptions, options))
         def mill() -> str:
             return "flour"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, overload
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar, cast, overload
 
 from actors import Cluster, ThreadHandle
+from agency import Event
 
 PATIENCE = 20.0
 EVERY = 0.03
@@ -39,3 +40,8 @@ async def eventually(condition: Callable[[], Awaitable[Value] | Value], seconds:
 async def asleep(cluster: Cluster, *threads: ThreadHandle) -> bool:
     """Whether all of them hibernate."""
     return not await cluster.where([thread.address for thread in threads])
+
+
+def follow(thread: ThreadHandle, after: int = 0) -> AsyncGenerator[Event, None]:
+    """A thread's events, which can be closed; until then, the thread stays awake."""
+    return cast("AsyncGenerator[Event, None]", thread.events(after))

@@ -149,7 +149,7 @@ async def all_threads(agency: AgencyHandle) -> list[str]:
 
 async def caught_up(watch: Watch, stored: list[Event]) -> None:
     async with asyncio.timeout(30):
-        while len(watch.seen) < len(stored):  # noqa: ASYNC110  # it is another process that makes it true
+        while len(watch.seen) < len(stored):
             await asyncio.sleep(0.05)
 
 

@@ -59,7 +59,7 @@ async def at_work(agency: AgencyHandle, ledger: Path) -> list[str]:
         )
         threads.append((await agency.create_thread("clerk", work)).id)
     async with asyncio.timeout(60):
-        while ledger.read_text().count("begin:second") < 8:  # noqa: ASYNC110  # hosts write it
+        while ledger.read_text().count("begin:second") < 8:
             await asyncio.sleep(0.05)
     return threads
 
@@ -123,7 +123,7 @@ async def test_a_node_that_was_cut_off_and_comes_back_cannot_write(
         for pid in cut_off:
             os.kill(pid, signal.SIGCONT)
     async with asyncio.timeout(60):
-        while any(Path(f"/proc/{pid}").exists() for pid in hosts):  # noqa: ASYNC110  # Ray ends them
+        while any(Path(f"/proc/{pid}").exists() for pid in hosts):
             await asyncio.sleep(0.1)
     after = {thread_id: await agency.thread(thread_id).stored_events(0, 1_000) for thread_id in threads}
     assert after == before, "whoever was cut off has written nothing"

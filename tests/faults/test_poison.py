@@ -19,7 +19,9 @@ async def test_a_thread_that_kills_its_host_each_time_is_parked_as_an_error_and_
     cluster = await Cluster.join(own_ray.model_copy(update={"actors_per_node": 1, "poison_after": 4}))
     agency = await cluster.create_agency("ward")
     good = [
-        await agency.create_thread("clerk", script(calls(("note", {"ledger": book, "what": f"{i}"})), say("fine", delay=2)))
+        await agency.create_thread(
+            "clerk", script(calls(("note", {"ledger": book, "what": f"{i}"})), say("fine", delay=2))
+        )
         for i in range(10)
     ]
     # A parent that waits for the poison learns of it, too.
