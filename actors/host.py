@@ -95,6 +95,7 @@ class Host:
         _raise_file_limit()
         self._role: Role = "shared"
         self._settings = settings
+        self._raylet = os.getppid()
         self._files = Files(settings.data_dir)
         self._system: AgentSystem | None = None
         self._broken: Refusal | None = None
@@ -239,6 +240,8 @@ class Host:
         after = self._settings.hibernate_after
         while True:
             await asyncio.sleep(min(1.0, after / 4))
+            if os.getppid() != self._raylet:
+                os._exit(1)  # cut off, given up for dead, and back: what was here lives elsewhere now
             now = time.monotonic()
             for name, consumer in list(self._consumers.items()):
                 if consumer.is_lost(now):

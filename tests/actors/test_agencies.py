@@ -263,7 +263,7 @@ async def test_the_children_of_a_thread_are_listed_by_their_parent(agency: Agenc
 async def test_a_deleted_thread_is_gone_awake_or_at_work(cluster: Cluster, agency: AgencyHandle, ledger: Path) -> None:
     quiet = await agency.create_thread("clerk", script(say("done")))
     await quiet.wait(PATIENCE)
-    long = noting(ledger, "x", 1.0)
+    long = noting(ledger, "x", 30)
     busy = await agency.create_thread("clerk", script(calls(long), say("never")))
     await eventually(lambda: "begin:x" in ledger.read_text())
     kept = await agency.create_thread("clerk", script(say("kept")))
@@ -284,10 +284,20 @@ async def test_a_deleted_thread_is_gone_awake_or_at_work(cluster: Cluster, agenc
     assert "end:x" not in ledger.read_text()
 
 
+async def test_who_waits_for_a_thread_that_is_deleted_is_told_so(agency: AgencyHandle, ledger: Path) -> None:
+    thread = await agency.create_thread("clerk", script(calls(noting(ledger, "x", 30)), say("never")))
+    await eventually(lambda: "begin:x" in ledger.read_text())
+    waiting = asyncio.create_task(thread.wait(PATIENCE))
+    await asyncio.wait({waiting}, timeout=0.2)  # until the host has it
+    await agency.delete_thread(thread.id)
+    with pytest.raises(NotFound, match=thread.id):
+        await waiting
+
+
 async def test_a_thread_is_deleted_with_all_that_descends_from_it(
     cluster: Cluster, agency: AgencyHandle, ledger: Path
 ) -> None:
-    long = calls(noting(ledger, "x", 30.0))
+    long = calls(noting(ledger, "x", 30))
     grandchild = task(long, say("never"), to="clerk")
     parent = await agency.create_thread("clerk", script(calls(task(calls(grandchild), say("never"))), say("never")))
     await eventually(lambda: "begin:x" in ledger.read_text())
@@ -298,7 +308,7 @@ async def test_a_thread_is_deleted_with_all_that_descends_from_it(
 
 
 async def test_a_parent_goes_on_when_the_child_that_it_waits_for_is_deleted(agency: AgencyHandle, ledger: Path) -> None:
-    long = calls(noting(ledger, "x", 30.0))
+    long = calls(noting(ledger, "x", 30))
     parent = await agency.create_thread("clerk", script(calls(task(long, say("never"))), say("went on")))
     await eventually(lambda: "begin:x" in ledger.read_text())
     child = await only_child(agency, parent)
@@ -311,7 +321,7 @@ async def test_a_parent_goes_on_when_the_child_that_it_waits_for_is_deleted(agen
 
 
 async def test_an_agency_is_deleted_with_everything(cluster: Cluster, agency: AgencyHandle, ledger: Path) -> None:
-    long = calls(noting(ledger, "x", 30.0))
+    long = calls(noting(ledger, "x", 30))
     thread = await agency.create_thread("clerk", script(calls(task(long, say("never"))), say("never")))
     await agency.create_thread("clerk")
     await eventually(lambda: "begin:x" in ledger.read_text())
@@ -327,6 +337,20 @@ async def test_an_agency_is_deleted_with_everything(cluster: Cluster, agency: Ag
     anew = await cluster.create_agency("anew", agency_id=agency.id)
     assert ((await anew.info()).name, (await anew.threads()).threads) == ("anew", ())
     assert not any(address.startswith(agency.id) for host in (await cluster.status()).hosts for address in host.threads)
+
+
+async def test_threads_that_are_made_while_their_agency_is_deleted_leave_nothing(
+    cluster: Cluster, agency: AgencyHandle
+) -> None:
+    making = [agency.create_thread("clerk", script(say("hello"))) for _ in range(8)]
+    made = await asyncio.gather(*making[:4], agency.delete(), *making[4:], return_exceptions=True)
+    refused = [each for each in made if isinstance(each, BaseException)]
+    assert {type(each) for each in refused} <= {NotFound}
+    assert not Files(cluster.settings.data_dir).folder(agency.id).exists()
+    for thread in made:
+        if isinstance(thread, ThreadHandle):
+            with pytest.raises(NotFound):
+                await thread.state()
 
 
 # Whatever ends, it is all there afterwards.

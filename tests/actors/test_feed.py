@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors import AgencyHandle, Cluster
-from agency import Event, EventType, NotFound
+from agency import Event, EventType, InvalidInput, NotFound
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script
 from tests.actors.waiting import PATIENCE, asleep, eventually, follow
@@ -154,6 +154,16 @@ async def test_a_followed_thread_stays_awake_until_nobody_follows_it(install: In
     await again.aclose()
 
 
+async def test_who_stops_following_while_a_thread_is_looked_for_does_not_keep_it_awake(install: Install) -> None:
+    cluster = await install(hibernate_after=0.4)
+    agency = await cluster.create_agency("cinema")
+    thread = await agency.create_thread("clerk", script(say("one")))
+    hasty = cluster.subscribe(thread.address, 0)
+    await asyncio.sleep(0)  # the directory is being asked
+    hasty.close()
+    await eventually(lambda: asleep(cluster, thread), 8)
+
+
 async def test_the_events_of_a_deleted_thread_end(agency: AgencyHandle) -> None:
     thread = await agency.create_thread("clerk", script(say("one")))
     events = follow(thread)
@@ -166,3 +176,10 @@ async def test_the_events_of_a_deleted_thread_end(agency: AgencyHandle) -> None:
         with pytest.raises(NotFound, match=nobody.id):
             async with asyncio.timeout(PATIENCE):
                 await anext(follow(nobody))
+
+
+async def test_there_is_nothing_before_the_first_event(agency: AgencyHandle) -> None:
+    thread = await agency.create_thread("clerk", script(say("one")))
+    with pytest.raises(InvalidInput, match="0 or more"):
+        async with asyncio.timeout(3):
+            await anext(follow(thread, after=-1))

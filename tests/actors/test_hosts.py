@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle
-from agency import NotFound, WrongState
+from agency import DefinitionError, NotFound, WrongState
 from agency.errors import Unavailable
-from tests.actors.conftest import Install
+from tests.actors.conftest import ROOT, Install
 from tests.actors.shop import calls, noting, say, script
 from tests.actors.waiting import PATIENCE, asleep, eventually, follow
 
@@ -138,6 +140,13 @@ async def test_an_idle_thread_hibernates_and_wakes_when_it_is_needed(install: In
     assert (await busy.wait(PATIENCE)).data == "done"
     await events.aclose()
     await eventually(lambda: asleep(cluster, watched, busy, asking, idle, fresh))
+    assert (await cluster.status()).hibernated == 5
+
+    async def agency_asleep() -> bool:
+        return (await cluster.status()).agencies == ()
+
+    await eventually(agency_asleep)
+    assert (await agency.info()).name == "dormitory"
     assert (await idle.run()).data == "second"
 
 
@@ -164,6 +173,23 @@ async def test_hosts_are_kept_warm_and_given_back_when_they_are_empty(install: I
     (left,) = await eventually(lambda: all_ready(cluster, 1))
     assert left.threads == ()
     await eventually(lambda: not any(title(host.pid) for host in three if host.name != left.name))
+
+
+@pytest.mark.parametrize("error", ["ImportError", "RuntimeError"])
+async def test_hosts_that_cannot_load_the_system_say_so_and_are_not_tried_for_ever(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    module = f"shop_with_{error.lower()}"
+    lines = ["from pathlib import Path", "from tests.actors.shop import system"]
+    lines += ["if b'ray::Host' in Path('/proc/self/cmdline').read_bytes():", f"    raise {error}('not on this node')"]
+    (tmp_path / f"{module}.py").write_text("\n".join(lines))
+    cluster = await install(system=f"{module}:system", python_path=(str(tmp_path), str(ROOT)))
+    agency = await cluster.create_agency("stranded")
+    with pytest.raises(DefinitionError, match=f"cannot load {module}:system: .*not on this node"):
+        async with asyncio.timeout(10):
+            await agency.create_thread("clerk", script(say("never")))
+    assert (await agency.threads()).threads == ()
 
 
 async def test_joining_with_other_settings_is_refused(cluster: Cluster, shared_ray: Settings, tmp_path: Path) -> None:

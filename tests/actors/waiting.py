@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TypeVar, cast, overload
+from typing import TypeVar, overload
 
 from actors import Cluster, ThreadHandle
 from agency import Event
@@ -44,4 +44,4 @@ async def asleep(cluster: Cluster, *threads: ThreadHandle) -> bool:
 
 def follow(thread: ThreadHandle, after: int = 0) -> AsyncGenerator[Event, None]:
     """A thread's events, which can be closed; until then, the thread stays awake."""
-    return cast("AsyncGenerator[Event, None]", thread.events(after))
+    return thread.events(after)

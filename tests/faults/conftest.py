@@ -48,3 +48,10 @@ def titled(title: str, session: int) -> list[int]:
             if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title.encode()):
                 found.append(pid)
     return found
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False

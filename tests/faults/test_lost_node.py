@@ -15,15 +15,22 @@ from ray.cluster_utils import Cluster as Nodes
 
 from actors import AgencyHandle, Cluster, Settings, Status
 from tests.actors.shop import calls, say, script
-from tests.faults.conftest import ROOT
+from tests.faults.conftest import ROOT, lives
 
-QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+QUICK = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 1_000,
+    "health_check_failure_threshold": 5,
+}
 
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A head node that may have one host, and room for more."""
     ray.shutdown()
+    if "RAY_AUTH_MODE" not in os.environ:  # both nodes shall have the same, whatever is in the home folder
+        monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     started: Any = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})
     yield started
     ray.shutdown()
@@ -123,7 +130,7 @@ async def test_a_node_that_was_cut_off_and_comes_back_cannot_write(
         for pid in cut_off:
             os.kill(pid, signal.SIGCONT)
     async with asyncio.timeout(60):
-        while any(Path(f"/proc/{pid}").exists() for pid in hosts):
+        while any(map(lives, hosts)):
             await asyncio.sleep(0.1)
     after = {thread_id: await agency.thread(thread_id).stored_events(0, 1_000) for thread_id in threads}
     assert after == before, "whoever was cut off has written nothing"
