@@ -47,7 +47,7 @@ from agency.turn.outcomes import CallOutcome
 log = logging.getLogger(__name__)
 
 HOST_PREFIX = "Host-"
-RELEASE_PATIENCE = 30.0
+DOZE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +253,13 @@ class Host:
                     awake.used = now
                 elif not awake.agent.alive or now - awake.used >= after:
                     self._background.go(self._hibernate(address, awake, after))
+            await self._doze()
+
+    async def _doze(self) -> None:
+        """Threads that only wait keep no file open: there may be thousands."""
+        for awake in list(self._awake.values()):
+            if awake.calls == 0 and awake.agent.alive:
+                await awake.agent.doze(DOZE_SECONDS)
 
     async def _hibernate(self, address: Address, awake: Awake, after: float) -> None:
         """Close an actor and tell the directory, with the time at which it has to be awake again."""

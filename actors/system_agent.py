@@ -6,6 +6,7 @@ nobody, and there is no lock to hold during a model call.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -69,6 +70,10 @@ class SystemAgent:
     @property
     def wake_at(self) -> int | None:
         return self._thread.wake_at if self._thread.alive else None
+
+    async def doze(self, after: float) -> None:
+        """Let go of its file if it has not been used for so many seconds; the disk may take its time for that."""
+        await asyncio.to_thread(self._thread.doze, after)
 
     # What its users call.
 

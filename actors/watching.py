@@ -145,7 +145,7 @@ class Watcher:
                 return
 
     async def _detach(self, subscription: Subscription) -> None:
-        for line in self._lines.values():
+        for line in list(self._lines.values()):
             if line.followed.pop(subscription.number, None) is not None:
                 with suppress(RayError):
                     await line.host.follow.remote(self._name, {subscription.number: None})

@@ -72,12 +72,14 @@ commit_hook: CommitHook | None = None
 
 
 class ThreadStore:
-    def __init__(self, db: sqlite3.Connection, path: Path, epoch: int) -> None:
-        self._db = db
+    def __init__(self, db: sqlite3.Connection, path: Path, epoch: int, storage: Storage) -> None:
+        self._connection: sqlite3.Connection | None = db
+        self._storage = storage
         self._lock = threading.RLock()  # tools may query from worker threads
         self.path = path
         self.epoch = epoch
         self.closed = False
+        self.used = time.monotonic()
         self.thread_id = str(self.meta("thread_id") or "")
         self.last_seq = self._max("events")
         self.message_count = self._max("messages")
@@ -103,7 +105,7 @@ class ThreadStore:
             if not storage.shared:
                 _write_template(path)
         try:
-            db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10)
+            db = _connect(str(path))
         except sqlite3.Error as error:
             raise StoreError(f"cannot open {path}: {error}") from error
         try:
@@ -116,7 +118,7 @@ class ThreadStore:
             db.execute(f"PRAGMA synchronous = {'OFF' if storage.sync == 'NORMAL' else storage.sync}")
             epoch = _take_over(db, path, create)
             db.execute(f"PRAGMA synchronous = {storage.sync}")
-            return cls(db, path, epoch)
+            return cls(db, path, epoch, storage)
         except sqlite3.Error as error:
             db.close()
             raise StoreError(f"cannot open {path}: {error}") from error
@@ -127,19 +129,43 @@ class ThreadStore:
     def close(self) -> None:
         self.closed = True
         if not self._lock.acquire(blocking=False):
-            self._db.interrupt()  # a tool that was left behind is reading in its worker thread
+            if (reading := self._connection) is not None:
+                reading.interrupt()  # a tool that was left behind, in its worker thread
             self._lock.acquire()
         try:
-            self._db.close()
+            self._let_go()
         finally:
             self._lock.release()
+
+    def doze(self) -> None:
+        """Let go of the file, and of the hundred kilobytes that SQLite takes for it, until it is next used."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """The connection, opened again if it was let go. Whoever uses it holds the lock."""
+        self.used = time.monotonic()
+        if self._connection is None:
+            try:
+                self._connection = _connect(f"{self.path.absolute().as_uri()}?mode=rw")
+                self._connection.execute(f"PRAGMA synchronous = {self._storage.sync}")
+            except sqlite3.Error as error:
+                raise StoreError(f"cannot open {self.path} again: {error}") from error
+        return self._connection
 
     def draft(self, run: int = 0) -> Draft:
         return Draft(self, run)
 
     def prepare_tables(self, tables: Mapping[str, tuple[str, ...]]) -> None:
         """Bring the tables that middleware keep in this file to their newest version."""
-        steps = [step for owner, own in tables.items() for step in schema.missing_steps(self._db, owner, own)]
+        with self._lock:
+            steps = [step for owner, own in tables.items() for step in schema.missing_steps(self._db, owner, own)]
         if steps:
             self._write(steps)
 
@@ -161,9 +187,9 @@ class ThreadStore:
         self.inbox_count = len(draft.posted) + (0 if draft.takes_inbox else self.inbox_count)
 
     def _write(self, statements: Sequence[Statement]) -> None:
-        db = self._db
         with self._lock:
             self._check_open()
+            db = self._db
             try:
                 db.execute("BEGIN IMMEDIATE")
                 (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
@@ -185,15 +211,16 @@ class ThreadStore:
         """Read; with `staged`, read as if those statements had been committed. Whatever it does is rolled back."""
         with self._lock:
             self._check_open()
+            db = self._db
             if not staged:
-                return self._db.execute(sql, params).fetchall()
-            self._db.execute("BEGIN")
+                return db.execute(sql, params).fetchall()
+            db.execute("BEGIN")
             try:
                 for statement, values in staged:
-                    self._db.execute(statement, values)
-                return self._db.execute(sql, params).fetchall()
+                    db.execute(statement, values)
+                return db.execute(sql, params).fetchall()
             finally:
-                self._db.execute("ROLLBACK")
+                db.execute("ROLLBACK")
 
     def _check_open(self) -> None:
         if self.closed:
@@ -268,6 +295,13 @@ def _peek(path: Path, question: str) -> int | None:
 def run_id(thread_id: str, run: int) -> str:
     """A run's name for the outside: its thread and its number there."""
     return f"{thread_id}.{run}"
+
+
+def _connect(where: str) -> sqlite3.Connection:
+    uri = where.startswith("file:")
+    return sqlite3.connect(
+        where, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10, uri=uri
+    )
 
 
 def _commit(db: sqlite3.Connection) -> None:

@@ -34,6 +34,11 @@ class Postman:
         if not self._stopped and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._deliver_all(), name=f"outbox {self._store.thread_id}")
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be delivered."""
+        return self._task is not None and not self._task.done()
+
     async def stop(self) -> None:
         self._stopped = True
         if self._task is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -152,7 +153,7 @@ class Thread:
 
         A run may be in progress: one that waits for a person, a child or a timer.
         """
-        return not self.alive or not (self._driver.performing or records.parcels(self._store))
+        return not self.alive or not (self._driver.performing or self._postman.busy)
 
     @property
     def wake_at(self) -> int | None:
@@ -280,6 +281,11 @@ class Thread:
             self._driver.child_ended(draft, waiting[0], report.status, report.report)
             if failed is not None and self._driver.active and self._driver.n == waiting[0].run:
                 await self._driver.abort(failed)
+
+    def doze(self, after: float) -> None:
+        """Let go of its file if it has not been used for so many seconds; the next use opens it again."""
+        if time.monotonic() - self._store.used >= after:
+            self._store.doze()
 
     # Looking at it.
 
