@@ -5,7 +5,8 @@ an order to a host, and a process between the two would cost a third of the time
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from actors.address import Address, Files
@@ -24,7 +25,7 @@ class Agencies:
         self._files = Files(settings.data_dir)
         self._awake: dict[str, Agency] = {}
         self._used: dict[str, float] = {}
-        self._serving: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
 
     def create(self, info: AgencyInfo) -> None:
         """Make an agency, if it is not there yet."""
@@ -32,41 +33,51 @@ class Agencies:
 
     async def call(self, agency_id: str, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call a method of an agency, woken if need be."""
-        agency = self._open(agency_id)
         if method not in Agency.EXPOSED:
             raise AgencyError(f"an agency has no method {method!r}")
-        self._serving[agency_id] = self._serving.get(agency_id, 0) + 1
-        try:
+        agency = self._open(agency_id)
+        if agency.deleting:
+            raise NotFound(f"there is no agency {agency_id!r}")
+        with self._serving(agency_id, agency):
             return await getattr(agency, method)(*args, **kwargs)
-        finally:
-            self._serving[agency_id] -= 1
-            self._used[agency_id] = time.monotonic()
-            if agency.deleted:
-                self._awake.pop(agency_id, None)
 
     async def finish(self, agency_id: str) -> None:
         """Have an agency carry on with what was interrupted."""
-        await self._open(agency_id).finish()
+        agency = self._open(agency_id)
+        with self._serving(agency_id, agency):
+            await agency.finish()
+
+    @contextmanager
+    def _serving(self, agency_id: str, agency: Agency) -> Iterator[None]:
+        self._calls[agency_id] = self._calls.get(agency_id, 0) + 1
+        try:
+            yield
+        finally:
+            self._calls[agency_id] -= 1
+            self._used[agency_id] = time.monotonic()
+            if agency.deleted and self._awake.get(agency_id) is agency:
+                self._forget(agency_id)
 
     def sweep(self, before: float) -> None:
         """Close those that nobody has used since then."""
         for agency_id, agency in list(self._awake.items()):
-            if not self._serving.get(agency_id) and self._used.get(agency_id, 0.0) <= before:
+            if not self._calls.get(agency_id) and self._used.get(agency_id, 0.0) <= before:
                 agency.close()
-                del self._awake[agency_id]
-                self._used.pop(agency_id, None)
-                self._serving.pop(agency_id, None)
+                self._forget(agency_id)
 
     def ids(self) -> list[str]:
         return sorted(self._awake)
 
     def _open(self, agency_id: str, create: AgencyInfo | None = None) -> Agency:
         agency = self._awake.get(agency_id)
-        if agency is not None and agency.deleted:
-            raise NotFound(f"there is no agency {agency_id!r}")
         if agency is None:
             path = self._files.of(Address(agency_id))
             agency = Agency.open(path, self._settings, self._system, self._others, create)
             self._awake[agency_id] = agency
         self._used[agency_id] = time.monotonic()
         return agency
+
+    def _forget(self, agency_id: str) -> None:
+        del self._awake[agency_id]
+        self._used.pop(agency_id, None)
+        self._calls.pop(agency_id, None)

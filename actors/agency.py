@@ -67,14 +67,15 @@ class Agency:
     """What can be called from outside."""
 
     def __init__(
-        self, store: AgencyStore, info: AgencyInfo, settings: Settings, system: AgentSystem, others: Others
+        self, store: AgencyStore, agency_id: str, settings: Settings, system: AgentSystem, others: Others
     ) -> None:
         self._store = store
         self._system = system
         self._message_chars = settings.message_chars
         self._files = Files(settings.data_dir)
         self._others = others
-        self._id = info.id
+        self._id = agency_id
+        self.deleting = store.is_deleting
         self.deleted = False
 
     @classmethod
@@ -88,7 +89,7 @@ class Agency:
     ) -> Agency:
         store = AgencyStore.open(path, settings.files, create)
         try:
-            return cls(store, store.info(), settings, system, others)
+            return cls(store, path.parent.name, settings, system, others)
         except BaseException:
             store.close()
             raise
@@ -98,6 +99,9 @@ class Agency:
 
     async def finish(self) -> None:
         """Carry on with what was interrupted."""
+        if self.deleting:
+            await self.delete()
+            return
         for creation in self._store.unmade():
             await self._make(creation)
         await self._delete_marked()
@@ -113,6 +117,7 @@ class Agency:
 
     async def delete(self) -> None:
         """Delete the agency with all its threads."""
+        self.deleting = True
         self._store.mark_all_deleting()
         await self._delete_marked()
         self.deleted = True

@@ -189,7 +189,12 @@ class AgencyStore:
         self.write((sql, (thread_id,)))
 
     def mark_all_deleting(self) -> None:
-        self.write(("UPDATE threads SET state = 'deleting'", ()))
+        """The agency itself is to go, with all its threads."""
+        self.write(("REPLACE INTO meta VALUES ('deleting', 1)", ()), ("UPDATE threads SET state = 'deleting'", ()))
+
+    @property
+    def is_deleting(self) -> bool:
+        return bool(self.rows("SELECT 1 FROM meta WHERE key = 'deleting'"))
 
     def deleting(self) -> list[ThreadMetadata]:
         rows = self.rows("SELECT metadata FROM threads WHERE state = 'deleting' ORDER BY seq")
@@ -204,7 +209,7 @@ class AgencyStore:
 
 def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
     found = {str(key): str(value) for key, value in rows}
-    if "id" not in found:
+    if "id" not in found or "deleting" in found:
         raise NotFound(f"there is no agency {path.parent.name!r}")
     return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"])
 
@@ -213,8 +218,10 @@ def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
 
 
 def peek_info(path: Path) -> AgencyInfo | None:
-    rows = _peek(path, "SELECT key, value FROM meta")
-    return _info(rows, path) if rows else None
+    try:
+        return _info(_peek(path, "SELECT key, value FROM meta"), path)
+    except NotFound:
+        return None
 
 
 def peek_blueprints(path: Path) -> dict[str, Blueprint]:
@@ -225,7 +232,8 @@ def peek_blueprints(path: Path) -> dict[str, Blueprint]:
 
 def is_unfinished(path: Path) -> bool:
     """Whether the agency was interrupted while it made or deleted threads."""
-    return bool(_peek(path, "SELECT 1 FROM threads WHERE state <> 'ready' LIMIT 1"))
+    unfinished = "SELECT 1 FROM threads WHERE state <> 'ready' UNION SELECT 1 FROM meta WHERE key = 'deleting'"
+    return bool(_peek(path, f"{unfinished} LIMIT 1"))
 
 
 def _peek(path: Path, sql: str) -> list[tuple[str, ...]]:

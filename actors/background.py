@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -20,6 +20,19 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
+
+    def go_on(self, every: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it again and again. That it fails once does not end it."""
+
+        async def again() -> None:
+            while True:
+                await asyncio.sleep(every)
+                try:
+                    await work()
+                except Exception:
+                    log.exception("%s stumbled", self._whose)
+
+        self.go(again())
 
     async def stop(self) -> None:
         for task in list(self._tasks):

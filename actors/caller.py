@@ -108,4 +108,9 @@ class Caller:
         return await self.ask_directory("call_agency", agency_id, method, args, kwargs)
 
     async def ask_directory(self, method: str, *args: object) -> Any:
-        return unwrap(await getattr(self.directory, method).remote(*args))
+        try:
+            return unwrap(await getattr(self.directory, method).remote(*args))
+        except RayTaskError:
+            raise
+        except RayError as error:
+            raise Unavailable(f"the directory cannot be reached: {type(error).__name__}") from error

@@ -74,7 +74,10 @@ class Cluster:
         """Put every thread to rest and end all hosts. The next `join` continues it all."""
         await self.close()
         directory = self._caller.directory
-        await directory.stop.remote()
+        try:
+            await directory.stop.remote()
+        except ray.exceptions.RayActorError:
+            return
         ray.kill(directory)
 
     async def down(self) -> None:
@@ -83,7 +86,7 @@ class Cluster:
         await asyncio.to_thread(local_ray.stop, self.settings.data_dir)
 
     async def status(self) -> Status:
-        status: Status = await self._caller.directory.status.remote()
+        status: Status = await self._caller.ask_directory("status")
         return status
 
     # Agencies.
@@ -123,7 +126,7 @@ class Cluster:
 
     async def where(self, addresses: Sequence[Address]) -> Mapping[Address, str]:
         """The hosts of those that are awake; the others hibernate."""
-        found: Mapping[Address, str] = await self._caller.directory.where.remote(list(addresses))
+        found: Mapping[Address, str] = await self._caller.ask_directory("where", list(addresses))
         return found
 
 
@@ -194,6 +197,8 @@ class ThreadHandle:
     """A thread, wherever it is, awake or not."""
 
     def __init__(self, cluster: Cluster, address: Address) -> None:
+        if not address.thread:
+            raise InvalidInput("a thread has an id")
         self._cluster = cluster
         self.address = address
 
@@ -273,6 +278,8 @@ class ThreadHandle:
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Every event after a seq, then those to come, whatever dies meanwhile."""
+        if after < 0:
+            raise InvalidInput("events begin after 0 or more")
         subscription = self._cluster.subscribe(self.address, after)
         try:
             async for event in subscription:

@@ -82,7 +82,7 @@ class Directory:
         self._fleet.keep_warm()
         self._background.go(self._scan())
         self._background.go(self._alarms.ring())
-        self._background.go(self._keep_house())
+        self._background.go_on(min(HOUSE_SECONDS, self._settings.hibernate_after), self._keep_house)
 
     async def _scan(self) -> None:
         """Wake whatever should be at work; first what was awake when it was interrupted."""
@@ -107,11 +107,9 @@ class Directory:
         return [(address, due_work(path), last_seq(path)) for address, path in paths]
 
     async def _keep_house(self) -> None:
-        while not self._stopping:
-            await asyncio.sleep(min(HOUSE_SECONDS, self._settings.hibernate_after))
-            await self._fleet.keep_house()
-            if self._agencies is not None:
-                self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
+        await self._fleet.keep_house()
+        if self._agencies is not None:
+            self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
 
     # What clients and hosts ask.
 

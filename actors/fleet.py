@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 INVENTORY_SECONDS = 20.0
 STATUS_SECONDS = 3.0
 WARM_SECONDS = 0.25
+FAILURES_MOST = 3
 
 _HOST: Any = ray.remote(Host)
 
@@ -64,6 +65,7 @@ class Fleet:
         self._hosts: dict[str, Entry] = {}
         self._names = itertools.count(1)
         self._broken: Refusal | None = None
+        self._failures = 0  # in a row, of hosts that died before they were ready
         self._warming: asyncio.TimerHandle | None = None
         self._stopping = False
         self._background = Background("the fleet")
@@ -144,8 +146,7 @@ class Fleet:
 
     def _choose(self, address: Address, *, alone: bool) -> Entry:
         if self._broken is not None:
-            self.keep_warm()  # it may have been mended
-            unwrap(self._broken)
+            unwrap(self._broken)  # whether it has been mended is tried now and then
         room = self._placement.choose(alone=alone)
         entry = self._hosts[room.name] if room is not None else self._start_one_more()
         self._placement.enter(entry.room, address, alone=alone)
@@ -154,9 +155,9 @@ class Fleet:
     # Hosts come and go.
 
     def keep_warm(self) -> None:
-        """Start what is missing of the empty hosts that are kept ready."""
+        """Start what is missing of the empty hosts that are kept ready; one at a time if they do not come up."""
         if not self._stopping:
-            for node in self._placement.to_start():
+            for node in self._placement.to_start()[: 1 if self._failures or self._broken else None]:
                 self._start(node)
 
     def _keep_warm_soon(self) -> None:
@@ -195,6 +196,9 @@ class Fleet:
         try:
             answered: Inventory | Refusal = await entry.handle.inventory.remote()
         except RayError as error:
+            self._failures += 1
+            if self._failures >= FAILURES_MOST:
+                self._broken = Refusal(Unavailable.code, f"hosts die while they start: {error}")
             entry.fail(error)
             await self.bury(entry)
             return
@@ -203,7 +207,7 @@ class Fleet:
             self._give_back(entry)
             entry.fail(RayError(answered.message))
             return
-        self._broken = None
+        self._broken, self._failures = None, 0
         entry.room.ready = True
         entry.room.empty_since = time.monotonic()
         entry.opened.set_result(None)
@@ -229,7 +233,8 @@ class Fleet:
         self._strike_off(entry)
         if not self._stopping:
             await self._look_for_nodes()
-            self.keep_warm()
+            if not self._failures:
+                self.keep_warm()
             await self._on_death(entry.name, lost)
 
     def _give_back(self, entry: Entry) -> None:

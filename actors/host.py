@@ -13,8 +13,9 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,25 @@ class Awake:
         return self.calls == 0 and self.agent.idle
 
 
+class Turns:
+    """Opening and closing of one thread, one after the other."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Address, asyncio.Lock] = {}
+        self._wanted: Counter[Address] = Counter()
+
+    @asynccontextmanager
+    async def of(self, address: Address) -> AsyncIterator[None]:
+        self._wanted[address] += 1
+        try:
+            async with self._locks.setdefault(address, asyncio.Lock()):
+                yield
+        finally:
+            self._wanted[address] -= 1
+            if not self._wanted[address]:
+                del self._wanted[address], self._locks[address]
+
+
 class _Dedicated(Exception):
     """The blueprint wants a host to itself."""
 
@@ -101,7 +121,7 @@ class Host:
         self._broken: Refusal | None = None
         self._caller = HostCaller(self, settings.namespace)
         self._awake: dict[Address, Awake] = {}
-        self._turning: dict[Address, asyncio.Lock] = {}  # while one is being opened or closed
+        self._turns = Turns()
         self._consumers: dict[str, Consumer] = {}
         self._background = Background(name)
         self._sweeping = False
@@ -118,7 +138,7 @@ class Host:
         if not self._sweeping:
             self._sweeping = True
             await self._rehearse()
-            self._background.go(self._sweep())
+            self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
         node = ray.get_runtime_context().get_node_id()
         return Inventory(node, self._role, {address: awake.n for address, awake in self._awake.items()})
 
@@ -144,13 +164,18 @@ class Host:
         """Wake an actor, make it first if asked to; one that is awake already goes by the new number from now on."""
         if alone:
             self._role = "dedicated"
-        try:
-            return await answer(self._activate(address, n, create))
-        except _Dedicated:
-            return Misplaced()
+
+        async def activate() -> Misplaced | None:
+            try:
+                await self._activate(address, n, create)
+            except _Dedicated:
+                return Misplaced()
+            return None
+
+        return await answer(activate())
 
     async def evict(self, address: Address) -> None:
-        async with self._turn(address):
+        async with self._turns.of(address):
             awake = self._awake.pop(address, None)
             if awake is not None:
                 await self._close(awake)
@@ -176,7 +201,8 @@ class Host:
             return Refusal(AgencyError.code, f"a thread has no method {method!r}")
         awake.calls += 1
         try:
-            return await answer(getattr(awake.agent, method)(*args, **kwargs))
+            answered = await answer(getattr(awake.agent, method)(*args, **kwargs))
+            return NotHere() if isinstance(answered, Refusal) and not awake.agent.alive else answered
         finally:
             awake.calls -= 1
             awake.used = time.monotonic()
@@ -192,6 +218,11 @@ class Host:
             awake = self._here(address)
             reading.follow(number, address, awake.agent if awake is not None else None, after)
 
+    async def forget(self, consumer: str) -> None:
+        """A consumer has gone away."""
+        if (reading := self._consumers.pop(consumer, None)) is not None:
+            reading.close()
+
     async def pull(self, consumer: str) -> Batch | NotHere:
         """The next events for a consumer, of all the threads that it follows here, as soon as there are any."""
         reading = self._consumers.get(consumer)
@@ -203,12 +234,8 @@ class Host:
         awake = self._awake.get(address)
         return awake if awake is not None and awake.agent.alive else None
 
-    def _turn(self, address: Address) -> asyncio.Lock:
-        """Opening and closing of one actor, one after the other."""
-        return self._turning.setdefault(address, asyncio.Lock())
-
     async def _activate(self, address: Address, n: int, create: Creation | None) -> None:
-        async with self._turn(address):
+        async with self._turns.of(address):
             awake = self._awake.get(address)
             if awake is not None and not awake.agent.alive:
                 del self._awake[address]
@@ -237,23 +264,19 @@ class Host:
 
     async def _sweep(self) -> None:
         """Let go of what has had nothing to do for a while."""
-        after = self._settings.hibernate_after
-        while True:
-            await asyncio.sleep(min(1.0, after / 4))
-            if os.getppid() != self._raylet:
-                os._exit(1)  # cut off, given up for dead, and back: what was here lives elsewhere now
-            now = time.monotonic()
-            for name, consumer in list(self._consumers.items()):
-                if consumer.is_lost(now):
-                    consumer.close()
-                    del self._consumers[name]
-            watched = {address for consumer in self._consumers.values() for address in consumer.watched}
-            for address, awake in list(self._awake.items()):
-                if awake.agent.alive and (not awake.idle or address in watched):
-                    awake.used = now
-                elif not awake.agent.alive or now - awake.used >= after:
-                    self._background.go(self._hibernate(address, awake, after))
-            await self._doze()
+        if os.getppid() != self._raylet:
+            os._exit(1)  # cut off, given up for dead, and back: what was here lives elsewhere now
+        now = time.monotonic()
+        for name, consumer in list(self._consumers.items()):
+            if consumer.is_lost(now):
+                await self.forget(name)
+        watched = {address for consumer in self._consumers.values() for address in consumer.watched}
+        for address, awake in list(self._awake.items()):
+            if awake.agent.alive and (not awake.idle or address in watched):
+                awake.used = now
+            elif not awake.agent.alive or now - awake.used >= self._settings.hibernate_after:
+                self._background.go(self._hibernate(address, awake))
+        await self._doze()
 
     async def _doze(self) -> None:
         """Threads that only wait keep no file open: there may be thousands."""
@@ -261,9 +284,10 @@ class Host:
             if awake.calls == 0 and awake.agent.alive:
                 await awake.agent.doze(DOZE_SECONDS)
 
-    async def _hibernate(self, address: Address, awake: Awake, after: float) -> None:
-        """Close an actor and tell the directory, with the time at which it has to be awake again."""
-        async with self._turn(address):
+    async def _hibernate(self, address: Address, awake: Awake) -> None:
+        """Close a thread and tell the directory, with the time at which it has to be awake again."""
+        after = self._settings.hibernate_after
+        async with self._turns.of(address):
             if self._awake.get(address) is not awake:
                 return
             wake_at: int | None = None
@@ -276,8 +300,6 @@ class Host:
                 wake_at = now_ms() + 1000  # it could not write, or was overtaken: look again in a while
             del self._awake[address]
             await self._close(awake)
-        if not self._turning[address].locked():
-            del self._turning[address]
         await self._caller.released(address, awake.n, wake_at)
 
 

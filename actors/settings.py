@@ -81,7 +81,7 @@ def load_system(reference: str, python_path: tuple[str, ...]) -> AgentSystem:
     module, _, name = reference.partition(":")
     try:
         system = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         raise DefinitionError(f"cannot load {reference}: {error} (looked in {', '.join(python_path)} too)") from error
     if not isinstance(system, AgentSystem):
         raise DefinitionError(f"{reference} is not an AgentSystem, but a {type(system).__name__}")

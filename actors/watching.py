@@ -99,16 +99,24 @@ class Watcher:
         self._name = secrets.token_hex(8)
         self._numbers = itertools.count(1)
         self._lines: dict[str, _Line] = {}
-        self._closed: set[int] = set()
+        self._open: dict[int, Subscription] = {}
         self._background = Background("a feed")
 
     def subscribe(self, address: Address, after: int = 0) -> Subscription:
         subscription = Subscription(self, next(self._numbers), address, after)
+        self._open[subscription.number] = subscription
         self._background.go(self._attach(subscription, 0))
         return subscription
 
     async def close(self) -> None:
+        """End every subscription, and tell the hosts that nobody watches any more."""
+        for subscription in self._open.values():
+            subscription.fail(Unavailable("the feed was closed here"))
+        self._open.clear()
         await self._background.stop()
+        for line in self._lines.values():
+            line.host.forget.remote(self._name)
+        self._lines.clear()
 
     # What subscriptions ask.
 
@@ -119,7 +127,7 @@ class Watcher:
         self._background.go(self._attach(subscription, 0))
 
     def drop(self, subscription: Subscription) -> None:
-        self._closed.add(subscription.number)
+        self._open.pop(subscription.number, None)
         self._background.go(self._detach(subscription))
 
     # Inside.
@@ -127,10 +135,12 @@ class Watcher:
     async def _attach(self, subscription: Subscription, missed: int) -> None:
         """Follow a thread where it is awake; it is woken if it is not."""
         wait = RETRY_FIRST
-        while subscription.number not in self._closed:
+        while subscription.number in self._open:
             try:
                 place = await self._caller.locate(subscription.address, missed)
                 host = await self._caller.host(place)
+                if subscription.number not in self._open:
+                    return
                 line = self._line(place.host, host)
                 line.followed[subscription.number] = (subscription, place.n)
                 news = {subscription.number: (subscription.address, subscription.after)}

@@ -169,5 +169,5 @@ def revive(code: str, message: str) -> AgencyError:
 
 
 def _kinds(kind: type[AgencyError]) -> dict[str, type[AgencyError]]:
-    below = [_kinds(each) for each in kind.__subclasses__()]
+    below = [_kinds(each) for each in kind.__subclasses__() if each.__module__ == __name__]
     return {kind.code: kind} | {code: each for found in below for code, each in found.items()}

@@ -109,8 +109,7 @@ class AgentSystem:
             raise DefinitionError(f"agent {name!r}: {explain(error)}") from error
         if name in self._agents:
             raise DefinitionError(f"agent {name!r} is defined twice")
-        if mode == "code" and self.code_runner is None:
-            raise DefinitionError(f"agent {name!r} works in code mode: give AgentSystem a code_runner")
+        self._check_mode(blueprint)
         self._agents[name] = blueprint
         self._checked = False
         return self
@@ -145,6 +144,7 @@ class AgentSystem:
         if idle:
             raise DefinitionError(f"{where}: no tool or middleware has the tags {idle}; there are {sorted(known)}")
         self.model(blueprint.model or self.default_model)
+        self._check_mode(blueprint)
         selected = self.middleware_for(blueprint)
         for name in blueprint.config.keys() - {mw.name for mw, _ in selected} - {"tools"}:
             raise DefinitionError(
@@ -156,6 +156,10 @@ class AgentSystem:
                 middleware.check(config, self._agents)
             except DefinitionError as error:
                 raise DefinitionError(f"{where}: {error}") from error
+
+    def _check_mode(self, blueprint: Blueprint) -> None:
+        if blueprint.mode == "code" and self.code_runner is None:
+            raise DefinitionError(f"agent {blueprint.name!r} works in code mode: give AgentSystem a code_runner")
 
     def tool(self, name: str) -> Tool:
         """One of the system's own tools, by name."""

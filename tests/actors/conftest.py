@@ -68,7 +68,7 @@ async def install(shared_ray: Settings, tmp_path: Path) -> AsyncIterator[Install
     for joined in made:
         await joined.close()
     if made and ray.is_initialized():
-        await made[0].stop()
+        await made[-1].stop()
 
 
 @pytest.fixture
