@@ -80,12 +80,13 @@ class Consumer:
         try:
             async with asyncio.timeout(PULL_SECONDS):
                 while True:
-                    self._changed.clear()
+                    if not (self._fresh or self._gone):
+                        self._changed.clear()
+                        await self._changed.wait()
+                    await asyncio.sleep(WINDOW)
                     batch = self._take()
                     if batch.fed or batch.gone:
                         return batch
-                    await self._changed.wait()
-                    await asyncio.sleep(WINDOW)
         except TimeoutError:
             return Batch()
         finally:
