@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivation, StoreError, events
+from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivation, StoreError, ToolError, events
 from agency.store import records, schema
-from agency.store.store import ThreadStore, due_work, holds_thread
+from agency.store.draft import Draft
+from agency.store.store import Storage, ThreadStore, due_work, holds_thread
 
 NEW = {"thread_id": "thr_1"}
 
@@ -232,3 +234,65 @@ def test_a_wal_that_was_cut_anywhere_gives_a_store_that_opens_at_some_earlier_co
         lengths.add(len(messages))
         opened.close()
     assert lengths >= set(range(1, 11))
+
+
+def test_a_store_that_dozed_goes_on_where_it_was_and_is_still_fenced(store: ThreadStore) -> None:
+    add(store, "a")
+    store.doze()
+    assert not store.path.with_name("a.db-wal").exists(), "it holds no file open"
+    add(store, "b")
+    store.doze()
+    assert [message.content for message in store.messages()] == ["a", "b"]
+    store.doze()
+    add(ThreadStore.open(store.path), "c")
+    with pytest.raises(StaleActivation):
+        add(store, "d")
+
+
+def test_a_store_whose_file_is_gone_does_not_come_back_as_a_new_one(store: ThreadStore) -> None:
+    add(store, "a")
+    store.doze()
+    store.path.unlink()
+    with pytest.raises(StoreError, match="again"):
+        add(store, "b")
+    assert not store.path.exists()
+
+
+def test_on_shared_storage_there_is_no_wal_and_a_second_writer_takes_over_at_once(tmp_path: Path) -> None:
+    shared = Storage(shared=True)
+    first = ThreadStore.open(tmp_path / "a.db", create=NEW, storage=shared)
+    add(first, "a")
+    assert first.query("PRAGMA journal_mode") == [("truncate",)]
+    assert first.query("PRAGMA synchronous") == [(2,)], "FULL"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.db", "a.db-journal"}
+    assert holds_thread(first.path)
+    second = ThreadStore.open(first.path, storage=shared)
+    add(second, "b")
+    with pytest.raises(StaleActivation):
+        add(first, "c")
+    second.close()
+    back = ThreadStore.open(first.path)
+    assert back.query("PRAGMA journal_mode") == [("wal",)], "and it can go back to one machine"
+    assert [message.content for message in back.messages()] == ["a", "b"]
+
+
+def test_a_new_file_is_whole_from_its_first_moment_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    store = ThreadStore.open(tmp_path / "a.db", create=NEW)
+    assert store.query("PRAGMA page_size") == [(schema.PAGE_SIZE,)]
+    assert store.query("PRAGMA synchronous") == [(1,)], "NORMAL, after it was made"
+    store.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.db"]
+
+
+def test_what_a_draft_stages_in_another_process_is_taken_back(store: ThreadStore) -> None:
+    draft = store.draft(run=1)
+    draft.put("tool", "before", 1)
+    elsewhere: Draft = pickle.loads(pickle.dumps(draft))
+    elsewhere.put("tool", "there", 2)
+    elsewhere.emit(events.run_tick(1))
+    with pytest.raises(ToolError, match="not read it"):
+        elsewhere.get("tool", "before")
+    draft.absorb(elsewhere)
+    assert (draft.get("tool", "before"), draft.get("tool", "there")) == (1, 2)
+    store.commit(draft)
+    assert store.last_seq == 1

@@ -14,6 +14,7 @@ import pytest
 
 from agency import (
     AgentSystem,
+    Approve,
     DefinitionError,
     EventType,
     Fail,
@@ -37,7 +38,10 @@ from agency import (
     open_thread,
     tool,
 )
+from agency.clock import now_ms
+from agency.errors import Poisoned
 from agency.testing import Line, ScriptedModel, call
+from middleware import hitl
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
 PATIENCE = 10.0
@@ -795,3 +799,79 @@ async def main():
 asyncio.run(main())
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+async def test_a_run_that_is_given_up_ends_as_an_error_with_a_result_for_every_call(build: Build) -> None:
+    ran: list[str] = []
+
+    @tool(safe=True)
+    async def hang(word: str) -> str:
+        ran.append(word)
+        await asyncio.Event().wait()
+        return word
+
+    runtime, _ = build([[call("hang", word="a", call_id="a"), call("shout", word="b", call_id="b")]], hang, shout)
+    async with runtime:
+        thread = await runtime.create("clerk", thread_id="poison")
+        await thread.send("go")
+        await until(thread, EventType.TOOL_OUTPUT, callId="b")
+    system, path = runtime._system, runtime._path("poison")
+    await Thread.park(path, system, Poisoned("it died too often"))
+    assert ran == ["a"], "nothing of it was run for that"
+    async with runtime:
+        thread = await runtime.thread("poison")
+        run = thread.run()
+        assert (run.status, [error.code for error in run.errors]) == ("error", ["ERR_POISON"])
+        assert sorted(await texts(thread, "tool")) == ["B", "Canceled: the run was canceled."]
+        await Thread.park(path, system, Poisoned("again"))  # with nothing to give up, it changes nothing
+        again = await open_again(runtime, thread)
+        assert again.run() == run.model_copy(update={"timestamp": again.run().timestamp})
+
+
+async def open_again(runtime: LocalRuntime, thread: Thread) -> Thread:
+    await thread.close()
+    return await runtime.thread(thread.id)
+
+
+async def test_a_decision_with_a_key_counts_once(build: Build) -> None:
+    runtime, _ = build(
+        [call("shout", word="hey", call_id="c1"), "done"],
+        shout,
+        tags=["default", "hitl"],
+        config={"hitl": {"tools": ["shout"]}},
+    )
+    runtime._system.use(hitl)
+    async with runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        assert (await thread.wait(PATIENCE)).status == "paused"
+        await thread.decide({"c1": Approve()}, idempotency_key="k")
+        await thread.decide({"c1": Approve()}, idempotency_key="k")
+        assert (await thread.wait(PATIENCE)).data == "done"
+        await thread.approve(idempotency_key="k")
+        with pytest.raises(WrongState):
+            await thread.approve(idempotency_key="other")
+
+
+async def until_idle(thread: Thread) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not thread.idle:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_thread_is_idle_while_it_waits_for_a_timer_and_says_until_when(build: Build) -> None:
+    @tool(retry=RetryPolicy(attempts=2))
+    async def later(ctx: ToolContext) -> str:
+        if ctx.attempt == 1:
+            raise ToolError("not yet", retry_after_ms=60_000)
+        return "now"
+
+    runtime, _ = build([call("later")], later)
+    async with runtime:
+        thread = await runtime.create("clerk")
+        await until_idle(thread)
+        assert thread.wake_at is None
+        await thread.send("go")
+        await until_idle(thread)
+        assert thread.wake_at is not None
+        assert 50_000 < thread.wake_at - now_ms() <= 60_000
