@@ -36,7 +36,7 @@ from actors.strikes import Strikes
 from agency.clock import now_ms
 from agency.errors import AgencyError, NotFound, Poisoned, Unavailable
 from agency.parcels import Report
-from agency.store.store import due_work, last_seq
+from agency.store.store import Glance, glance
 from agency.system import AgentSystem
 from agency.thread.thread import Thread
 
@@ -92,8 +92,8 @@ class Directory:
         found = await asyncio.to_thread(self._files.all_threads)
         for start in range(0, len(found), SCAN_CHUNK):
             chunk = [address for address in found[start : start + SCAN_CHUNK] if address not in self._places]
-            for address, due, _ in await asyncio.to_thread(self._inspect, chunk):
-                self._wake_when(address, due)
+            for address, seen in await asyncio.to_thread(self._look_at, chunk):
+                self._wake_when(address, seen.due)
 
     async def _finish(self, agency: str) -> None:
         try:
@@ -101,10 +101,8 @@ class Directory:
         except AgencyError as error:
             log.warning("agency %s cannot finish what it began: %s", agency, error)
 
-    def _inspect(self, addresses: list[Address]) -> list[tuple[Address, int | None, int]]:
-        """When each has to be awake, and how far it has got, from the files."""
-        paths = [(address, self._files.of(address)) for address in addresses]
-        return [(address, due_work(path), last_seq(path)) for address, path in paths]
+    def _look_at(self, addresses: list[Address]) -> list[tuple[Address, Glance]]:
+        return [(address, glance(self._files.of(address))) for address in addresses]
 
     async def _keep_house(self) -> None:
         await self._fleet.keep_house()
@@ -305,15 +303,15 @@ class Directory:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(entry.ended.wait(), APART_SECONDS)
 
-    async def _host_died(self, host: str, lost: list[Address]) -> None:
+    async def _host_died(self, host: str, lost: list[Address], *, was_ready: bool) -> None:
         """Wake elsewhere what was at work in it."""
         for address in lost:
             if (place := self._places.get(address)) is not None and place.host == host:
                 del self._places[address]
-        for address, due, seq in await asyncio.to_thread(self._inspect, lost):
-            if due == 0 or address in self._moving:
-                self._strikes.count(address, seq)
-            self._wake_when(address, due)
+        for address, seen in await asyncio.to_thread(self._look_at, lost):
+            if was_ready and (seen.due == 0 or address in self._moving):
+                self._strikes.count(address, seen.seq, waiting=seen.due == 0 and not seen.calling)
+            self._wake_when(address, seen.due)
 
     async def _park(self, address: Address) -> None:
         """End the run of a thread that kills its hosts."""

@@ -9,9 +9,9 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import ray
 from ray.exceptions import RayError
@@ -37,6 +37,12 @@ FAILURES_MOST = 3
 _HOST: Any = ray.remote(Host)
 
 
+class OnDeath(Protocol):
+    """Called with a host that has died and the threads that it held, or was to hold once it would be ready."""
+
+    def __call__(self, host: str, lost: list[Address], *, was_ready: bool) -> Awaitable[None]: ...
+
+
 class Entry:
     """A host, from the order to start it until its end."""
 
@@ -57,8 +63,7 @@ class Entry:
 
 
 class Fleet:
-    def __init__(self, settings: Settings, on_death: Callable[[str, list[Address]], Awaitable[None]]) -> None:
-        """`on_death` is called with the name of a host that has died and the threads that it held."""
+    def __init__(self, settings: Settings, on_death: OnDeath) -> None:
         self._settings = settings
         self._on_death = on_death
         self._placement = Placement(settings.warm_hosts)
@@ -235,7 +240,7 @@ class Fleet:
             await self._look_for_nodes()
             if not self._failures:
                 self.keep_warm()
-            await self._on_death(entry.name, lost)
+            await self._on_death(entry.name, lost, was_ready=entry.room.ready)
 
     def _give_back(self, entry: Entry) -> None:
         """End a host that holds nobody."""

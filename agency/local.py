@@ -37,7 +37,7 @@ from agency.errors import (
 )
 from agency.events import timestamp
 from agency.parcels import Cancel, Report, Spawn
-from agency.store.store import Storage, due_work, holds_thread
+from agency.store.store import Storage, glance, holds_thread
 from agency.system import AgentSystem
 from agency.thread.calls import perform
 from agency.thread.thread import Thread
@@ -100,7 +100,7 @@ class LocalRuntime:
     async def wake(self) -> None:
         """Wake every thread that has something to do."""
         for thread_id in self.thread_ids():
-            if due_work(self._path(thread_id)) is not None:
+            if glance(self._path(thread_id)).due is not None:
                 try:
                     await self._awake(thread_id)
                 except AgencyError as error:  # the others can work all the same; asking for this one will tell

@@ -255,41 +255,47 @@ def stored_message(message: Message) -> str:
     return message.model_dump_json(exclude_defaults=True)
 
 
-def holds_thread(path: Path) -> bool:
-    """Whether a file holds a thread: one whose first event is there. Looks without taking over."""
-    return _peek(path, "SELECT EXISTS (SELECT 1 FROM events)") == 1
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a file says to somebody who does not open the thread."""
+
+    due: int | None
+    """When it should be woken: 0 is now, later is its next timer, None is not by itself."""
+    seq: int
+    """That of its latest event; a file without any holds no thread yet."""
+    calling: bool
+    """Whether a call of a tool had begun and not ended."""
 
 
-def due_work(path: Path) -> int | None:
-    """When a thread should be woken: 0 is now, later is its next timer, None is not by itself. Does not take over."""
-    running = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
-    left = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in ("inbox", "outbox"))
-    due = _peek(path, f"SELECT CASE WHEN {running} OR {left} THEN 0 ELSE (SELECT min(due) FROM timers) END")
-    return None if due is None else int(due)
+_RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
+_LEFT = "EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM outbox)"
+_GLANCE = f"""
+    SELECT CASE WHEN {_RUNNING} OR {_LEFT} THEN 0 ELSE (SELECT min(due) FROM timers) END,
+           coalesce((SELECT max(seq) FROM events), 0),
+           EXISTS (SELECT 1 FROM effects WHERE outcome IS NULL)
+"""
 
 
-def last_seq(path: Path) -> int:
-    """The seq of a thread's latest event. Does not take over."""
-    return _peek(path, "SELECT max(seq) FROM events") or 0
-
-
-def _peek(path: Path, question: str) -> int | None:
-    """One number from a file that may belong to somebody else, or be no thread's at all."""
+def glance(path: Path) -> Glance:
+    """Look into a file that may belong to somebody else, or be no thread's at all, without taking over."""
     # A file without a WAL or journal is whole, and reading it as it is leaves no trace. With one, SQLite must be able
     # to write: it could not otherwise recover a WAL whose index is missing.
     in_use = any(path.with_name(f"{path.name}-{log}").exists() for log in ("wal", "journal"))
     mode = "mode=rw" if in_use else "mode=ro&immutable=1"
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=10)
+        try:
+            due, seq, calling = db.execute(_GLANCE).fetchone()
+        finally:
+            db.close()
     except sqlite3.Error:
-        return None
-    try:
-        answer: int | None = db.execute(question).fetchone()[0]
-        return answer
-    except sqlite3.Error:
-        return None  # not a thread's file
-    finally:
-        db.close()
+        return Glance(None, 0, calling=False)
+    return Glance(due, seq, bool(calling))
+
+
+def holds_thread(path: Path) -> bool:
+    """Whether a file holds a thread: one whose first event is there."""
+    return glance(path).seq > 0
 
 
 def run_id(thread_id: str, run: int) -> str:

@@ -204,6 +204,15 @@ def test_a_thread_that_dies_again_and_again_at_one_place_is_kept_apart_and_then_
     assert strikes.keep_apart(A) and not strikes.out(A)
     strikes.count(A, seq=7)
     assert strikes.out(A)
+
+
+def test_a_thread_that_only_waited_for_a_model_is_hardly_suspected() -> None:
+    strikes = Strikes(most=3)
+    for _ in range(11):
+        strikes.count(A, seq=7, waiting=True)
+    assert strikes.keep_apart(A) and not strikes.out(A)
+    strikes.count(A, seq=7, waiting=True)
+    assert strikes.out(A)
     assert not strikes.keep_apart(B)
 
 

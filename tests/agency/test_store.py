@@ -14,7 +14,7 @@ import pytest
 from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivation, StoreError, ToolError, events
 from agency.store import records, schema
 from agency.store.draft import Draft
-from agency.store.store import Storage, ThreadStore, due_work, holds_thread
+from agency.store.store import Storage, ThreadStore, glance, holds_thread
 
 NEW = {"thread_id": "thr_1"}
 
@@ -115,7 +115,7 @@ def test_a_file_that_is_no_store_is_refused_untouched(tmp_path: Path, content: b
         ThreadStore.open(path, create=NEW)
     assert path.read_bytes() == content
     assert not holds_thread(path)
-    assert due_work(path) is None
+    assert glance(path).due is None
 
 
 def test_somebody_elses_sqlite_file_is_refused_untouched(tmp_path: Path) -> None:
@@ -195,22 +195,22 @@ def test_creating_that_was_cut_short_can_be_done_again(tmp_path: Path) -> None:
 
 
 def test_a_thread_has_work_while_it_runs_or_has_mail_or_a_timer(store: ThreadStore) -> None:
-    assert due_work(store.path) is None
+    assert glance(store.path).due is None
     draft = store.draft()
     records.set_timer(draft, "t", 5)
     records.set_timer(draft, "u", 7)
     store.commit(draft)
-    assert due_work(store.path) == 5
+    assert glance(store.path).due == 5
     draft = store.draft()
     records.drop_timer(draft, "t")
     records.add_run(draft, 1, "running", b"{}", 0)
     store.commit(draft)
-    assert due_work(store.path) == 0
+    assert glance(store.path).due == 0
     draft = store.draft()
     records.drop_timer(draft, "u")
     records.save_run(draft, 1, "paused", b"{}")
     store.commit(draft)
-    assert due_work(store.path) is None
+    assert glance(store.path).due is None
 
 
 def test_a_wal_that_was_cut_anywhere_gives_a_store_that_opens_at_some_earlier_commit(tmp_path: Path) -> None:

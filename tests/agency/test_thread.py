@@ -824,8 +824,8 @@ async def test_a_run_that_is_given_up_ends_as_an_error_with_a_result_for_every_c
         assert (run.status, [error.code for error in run.errors]) == ("error", ["ERR_POISON"])
         assert sorted(await texts(thread, "tool")) == ["B", "Canceled: the run was canceled."]
         await Thread.park(path, system, Poisoned("again"))  # with nothing to give up, it changes nothing
-        again = await open_again(runtime, thread)
-        assert again.run() == run.model_copy(update={"timestamp": again.run().timestamp})
+        again = (await open_again(runtime, thread)).run()
+        assert again == run.model_copy(update={"timestamp": again.timestamp})
 
 
 async def open_again(runtime: LocalRuntime, thread: Thread) -> Thread:

@@ -18,7 +18,7 @@ import ray
 
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle, local_ray
 from agency import Event, EventType
-from agency.store.store import due_work
+from agency.store.store import glance
 from tests.actors.shop import calls, say, script
 from tests.faults.conftest import kill, titled
 
@@ -87,7 +87,7 @@ async def test_every_run_ends_right_while_hosts_the_directory_and_then_everythin
         if second == 4:
             kill(*titled("ray::Directory", session))
     kill(*local_ray.session(session))
-    unfinished = [path for path in own_ray.data_dir.rglob("thr_*.db") if due_work(path) is not None]
+    unfinished = [path for path in own_ray.data_dir.rglob("thr_*.db") if glance(path).due is not None]
     assert len(unfinished) > THREADS / 4, "there was work in progress when everything died"
 
     await stop(watching)
