@@ -13,17 +13,25 @@ import argparse
 import asyncio
 import sys
 
+from actors import local_ray
 from actors.cluster import Cluster
 from actors.settings import settings
-from agency.errors import AgencyError
+from agency.errors import AgencyError, NotFound
 
 
-async def run(command: str, system: str) -> None:
-    cluster = await Cluster.join(settings(system=system), start=command == "up")
-    if command == "down":
-        await cluster.down()
-        return
+async def show(system: str, *, start: bool) -> None:
+    cluster = await Cluster.join(settings(system=system), start=start)
     sys.stdout.write((await cluster.status()).model_dump_json(indent=2) + "\n")
+
+
+async def stop(system: str) -> None:
+    """End whatever there is: an installation, and a local Ray even if nothing lives in it."""
+    configured = settings(system=system)
+    try:
+        await (await Cluster.join(configured, start=False)).down()
+    except NotFound:
+        if not local_ray.stop(configured.data_dir):
+            raise
 
 
 def main() -> None:
@@ -32,7 +40,8 @@ def main() -> None:
     parser.add_argument("system", help="the agents, as package.module:name")
     options = parser.parse_args()
     try:
-        asyncio.run(run(options.command, options.system))
+        down = options.command == "down"
+        asyncio.run(stop(options.system) if down else show(options.system, start=options.command == "up"))
     except AgencyError as error:
         parser.exit(1, f"{error}\n")
 

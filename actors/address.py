@@ -23,12 +23,16 @@ class Address:
     """Empty for the agency itself."""
 
     def __post_init__(self) -> None:
-        for what, given in (("an agency", self.agency), ("a thread", self.thread or "-")):
-            if not _ID.fullmatch(given):
-                raise InvalidInput(f"the id of {what} has 1 to 64 letters, digits, '-' and '_', not {given!r:.100}")
+        _check("an agency", self.agency)
+        _check("a thread", self.thread or "-")
 
     def __str__(self) -> str:
         return f"{self.agency}/{self.thread}" if self.thread else self.agency
+
+
+def _check(what: str, given: object) -> None:
+    if not isinstance(given, str) or not _ID.fullmatch(given):
+        raise InvalidInput(f"the id of {what} has 1 to 64 letters, digits, '-' and '_', not {given!r:.100}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ the middle goes on with it when it is next awake.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,11 @@ from pydantic import JsonValue, ValidationError
 
 from actors.address import Address, Files
 from actors.agency_store import AgencyInfo, AgencyStore, Creation
+from actors.checking import checked
 from actors.settings import Settings
-from agency.blueprint import Blueprint, RequestContext, ThreadMetadata
+from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
 from agency.clock import now_ms
-from agency.errors import InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import timestamp
 from agency.local import HOPELESS
 from agency.messages import Message
@@ -27,7 +29,9 @@ from agency.parcels import Report, Spawn
 from agency.system import AgentSystem
 from agency.thread.thread import acceptable
 from agency.turn.state import Limits
-from agency.wire import Wire, explain
+from agency.wire import Wire, explain, sayable, sayable_text
+
+log = logging.getLogger(__name__)
 
 PAGE_MOST = 1_000
 
@@ -103,7 +107,10 @@ class Agency:
             await self.delete()
             return
         for creation in self._store.unmade():
-            await self._make(creation)
+            try:
+                await self._make(creation)
+            except AgencyError as error:
+                log.warning("thread %s cannot be made: %s", creation.metadata.id, error)
         await self._delete_marked()
 
     # The agency itself.
@@ -111,6 +118,7 @@ class Agency:
     async def info(self) -> AgencyInfo:
         return self._store.info()
 
+    @checked
     async def rename(self, name: str) -> AgencyInfo:
         self._store.rename(checked_name(name))
         return self._store.info()
@@ -133,19 +141,21 @@ class Agency:
             found[own.name] = _as_info(own, "agency", created, updated)
         return [found[name] for name in sorted(found)]
 
+    @checked
     async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
         """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
         name = fields.get("name")
         before = self._blueprint(name) if isinstance(name, str) else None
         known = before.model_dump(mode="json") if before is not None else {}
         try:
-            blueprint = Blueprint.model_validate({**known, **fields})
+            blueprint = Blueprint.model_validate(sayable({**known, **fields}))
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
         self._system.check(blueprint)
         self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
 
+    @checked
     async def delete_blueprint(self, name: str) -> None:
         """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
         if self._store.blueprint(name) is None:
@@ -166,6 +176,7 @@ class Agency:
 
     # Threads.
 
+    @checked
     async def create_thread(
         self,
         agent_type: str,
@@ -178,6 +189,8 @@ class Agency:
         """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
         first = acceptable(messages, longest=self._message_chars) if messages else ()
         address = Address(self._id, thread_id or f"thr_{secrets.token_hex(10)}")
+        if self._store.is_being_deleted(address.thread):
+            raise WrongState(f"thread {address.thread!r} is being deleted")
         known = self._store.thread(address.thread)
         if known is not None and known.agent_type != agent_type:
             raise WrongState(f"there is a thread {address.thread!r} already, of agent {known.agent_type!r}")
@@ -223,12 +236,14 @@ class Agency:
             raise
         self._store.thread_made(creation.metadata.id)
 
+    @checked
     async def thread(self, thread_id: str) -> ThreadMetadata:
         found = self._store.thread(thread_id)
         if found is None:
             raise NotFound(f"agency {self._id!r} has no thread {thread_id!r}")
         return found
 
+    @checked
     async def threads(self, after: int = 0, limit: int = 100, *, parent: str | None = None) -> ThreadPage:
         """The threads in the order in which they were made; `parent` asks for one thread's children."""
         if not 1 <= limit <= PAGE_MOST or after < 0:
@@ -237,13 +252,16 @@ class Agency:
         more = found[limit - 1][0] if len(found) > limit else None
         return ThreadPage(threads=tuple(metadata for _, metadata in found[:limit]), next=more)
 
+    @checked
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with all its descendants. A parent that waits for it is told that it was canceled."""
-        await self.thread(thread_id)
-        self._store.mark_deleting(thread_id)
+        if not self._store.is_being_deleted(thread_id):
+            await self.thread(thread_id)
+            self._store.mark_deleting(thread_id)
         await self._delete_marked()
 
     async def _delete_marked(self) -> None:
+        """Finish every deletion that has begun. What cannot be finished yet is tried again with the next one."""
         marked = self._store.deleting()
         ids = {metadata.id for metadata in marked}
         for metadata in marked:
@@ -251,24 +269,26 @@ class Agency:
             self._files.remove(address)  # first, so that nobody can wake it again
             await self._others.evict(address)
             self._files.remove(address)
-            parent = metadata.parent
-            if parent is not None and parent.thread_id not in ids:
-                deleted = Report(
-                    to=parent.thread_id,
-                    thread_id=metadata.id,
-                    token=parent.token,
-                    status="canceled",
-                    report="the thread was deleted",
-                )
-                await self._others.report(self._id, deleted)
-        if marked:
-            self._store.forget_threads(sorted(ids))
+            try:
+                if metadata.parent is not None and metadata.parent.thread_id not in ids:
+                    await self._others.report(self._id, _deleted(metadata.id, metadata.parent))
+            except HOPELESS as error:
+                log.warning("the parent of %s cannot be told that it is gone: %s", metadata.id, error)
+            except AgencyError as error:
+                log.warning("the parent of %s cannot be told yet that it is gone: %s", metadata.id, error)
+                continue
+            self._store.forget_thread(metadata.id)
 
 
-def checked_name(name: str) -> str:
-    if not 1 <= len(name.strip()) <= 200:
-        raise InvalidInput("an agency's name has 1 to 200 characters")
-    return name.strip()
+def _deleted(thread_id: str, parent: ParentInfo) -> Report:
+    gone = "the thread was deleted"
+    return Report(to=parent.thread_id, thread_id=thread_id, token=parent.token, status="canceled", report=gone)
+
+
+def checked_name(name: object) -> str:
+    if not isinstance(name, str) or not 1 <= len(name.strip()) <= 200:
+        raise InvalidInput("an agency's name is text of 1 to 200 characters")
+    return sayable_text(name.strip())
 
 
 def _as_info(

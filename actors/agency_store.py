@@ -203,8 +203,11 @@ class AgencyStore:
     def forget_unmade(self, thread_id: str) -> None:
         self.write(("DELETE FROM threads WHERE id = ? AND state = 'new'", (thread_id,)))
 
-    def forget_threads(self, thread_ids: Sequence[str]) -> None:
-        self.write(*(("DELETE FROM threads WHERE id = ?", (thread_id,)) for thread_id in thread_ids))
+    def is_being_deleted(self, thread_id: str) -> bool:
+        return bool(self.rows("SELECT 1 FROM threads WHERE id = ? AND state = 'deleting'", (thread_id,)))
+
+    def forget_thread(self, thread_id: str) -> None:
+        self.write(("DELETE FROM threads WHERE id = ?", (thread_id,)))
 
 
 def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:

@@ -8,25 +8,25 @@ that makes repeating it harmless, or is harmless by nature.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
 from actors.address import Address
 from actors.answers import NotHere, unwrap
-from agency.errors import Unavailable
+from agency.errors import AgencyError, Unavailable
 
 PATIENCE = 60.0
 """Seconds after which a call that reaches nobody is given up."""
 
+REMEMBERED = 10_000
 RETRY_FIRST = 0.02
 RETRY_MOST = 1.0
-
-Value = TypeVar("Value")
 
 Handle = Any
 """A Ray actor's. Ray's own type knows nothing of its methods."""
@@ -53,42 +53,78 @@ class Caller:
         self.directory = directory
         self._namespace = namespace
         self._places: dict[Address, Place] = {}
+        self._missed: dict[Address, int] = {}  # activations that were looked for in vain
         self._hosts: dict[str, Handle] = {}
 
-    async def call(self, address: Address, method: str, *args: object, **kwargs: object) -> Any:
-        """Call a method of an actor and return what it returns, or raise what it refuses with."""
+    async def call(
+        self, address: Address, method: str, *args: object, done: type[AgencyError] | None = None, **kwargs: object
+    ) -> Any:
+        """Call a method of a thread and return what it returns, or raise what it refuses with.
+
+        `done` is the refusal that means, if the call had to be repeated, that it was done the first time.
+        """
 
         async def ask(host: Handle) -> Any:
             return await host.call.remote(address, method, args, kwargs)
 
-        return unwrap(await self.at(address, ask))
+        return await self._until_answered(str(address), functools.partial(self._at, address, ask), done)
 
-    async def at(self, address: Address, ask: Callable[[Handle], Awaitable[Value | NotHere]]) -> Value:
-        """What a host answers at the place of an actor, once it is there."""
-        deadline, wait, missed = time.monotonic() + PATIENCE, RETRY_FIRST, 0
-        place: Place | None = None
+    async def call_agency(
+        self, agency_id: str, method: str, *args: object, done: type[AgencyError] | None = None, **kwargs: object
+    ) -> Any:
+        """Call a method of an agency. They are all with the directory."""
+
+        async def ask() -> Any:
+            call = self.directory.call_agency.options(max_task_retries=0)
+            return await call.remote(agency_id, method, args, kwargs)
+
+        return await self._until_answered(f"agency {agency_id}", ask, done)
+
+    async def _until_answered(
+        self, whom: str, ask: Callable[[], Awaitable[Any]], done: type[AgencyError] | None
+    ) -> Any:
+        deadline, wait, repeated = time.monotonic() + PATIENCE, RETRY_FIRST, False
         while True:
             try:
-                place = self._places.get(address) or await self.locate(address, missed)
-                missed = place.n
-                answered = await ask(await self.host(place))
+                answered = await ask()
                 if not isinstance(answered, NotHere):
-                    return answered
+                    return unwrap(answered)
                 reason = "it is no longer where it was"
             except RayTaskError:
                 raise  # our own fault, and repeating it would not help
             except RayError as error:
-                reason = type(error).__name__
-                self._hosts.pop(place.host if place is not None else "", None)
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, RETRY_MOST)
-            self._places.pop(address, None)
+                reason, repeated = type(error).__name__, True
+            except AgencyError as error:
+                if repeated and done is not None and isinstance(error, done):
+                    return None
+                raise
             if time.monotonic() > deadline:
-                raise Unavailable(f"{address} cannot be reached: {reason}")
+                raise Unavailable(f"{whom} cannot be reached: {reason}")
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, RETRY_MOST)
+
+    async def _at(self, address: Address, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
+        """What the host of a thread answers. If it is not there, the next try asks the directory again."""
+        place = self._places.get(address) or await self.locate(address, self._missed.pop(address, 0))
+        try:
+            answered = await ask(await self.host(place))
+        except RayError:
+            self._hosts.pop(place.host, None)
+            self._miss(address, place)
+            raise
+        if isinstance(answered, NotHere):
+            self._miss(address, place)
+        return answered
+
+    def _miss(self, address: Address, place: Place) -> None:
+        self._places.pop(address, None)
+        self._missed[address] = place.n
 
     async def locate(self, address: Address, missed: int = 0) -> Place:
         """Where an actor is awake; it is woken if it is not. `missed` is an activation that was looked for in vain."""
         place: Place = unwrap(await self.directory.locate.remote(address, missed))
+        while len(self._places) >= REMEMBERED:
+            del self._places[next(iter(self._places))]
         self._places[address] = place
         return place
 
@@ -102,10 +138,6 @@ class Caller:
                 raise HostGone(f"there is no {place.host}") from error
             self._hosts[place.host] = handle
         return handle
-
-    async def call_agency(self, agency_id: str, method: str, *args: object, **kwargs: object) -> Any:
-        """Call a method of an agency. They are all with the directory, and while it restarts, Ray holds the call."""
-        return await self.ask_directory("call_agency", agency_id, method, args, kwargs)
 
     async def ask_directory(self, method: str, *args: object) -> Any:
         try:

@@ -24,6 +24,7 @@ from actors import local_ray
 from actors.address import Address, Files
 from actors.agency import BlueprintInfo, ThreadPage, checked_name
 from actors.agency_store import AgencyInfo, peek_info
+from actors.answers import unwrap
 from actors.caller import Caller, Handle, find_directory
 from actors.directory import Directory
 from actors.settings import Settings, load_system, settings
@@ -31,7 +32,7 @@ from actors.status import Status
 from actors.watching import Subscription, Watcher
 from agency.blueprint import RequestContext, ThreadMetadata
 from agency.clock import now_ms
-from agency.errors import InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import Event, timestamp
 from agency.messages import Message
 from agency.thread.thread import acceptable
@@ -54,10 +55,15 @@ class Cluster:
     async def join(cls, configured: Settings | None = None, /, *, start: bool = True, **given: object) -> Cluster:
         """Join the installation that these settings describe; it is started if it does not run, unless told not to."""
         wanted = configured or settings(**given)
-        load_system(wanted.system, wanted.python_path)  # what is wrong with it shows here, before anything starts
+        if start:
+            load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
         await asyncio.to_thread(local_ray.join, wanted, start=start)
         directory = await asyncio.to_thread(_directory, wanted, start=start)
-        running: Settings = await directory.describe.remote()
+        try:
+            running: Settings = unwrap(await directory.describe.remote())
+        except WrongState:
+            ray.kill(directory)
+            raise
         for what in ("system", "data_dir", "storage"):
             if getattr(running, what) != getattr(wanted, what):
                 raise WrongState(
@@ -101,8 +107,7 @@ class Cluster:
 
     async def agencies(self, after: str = "", limit: int = 100) -> list[AgencyInfo]:
         """The agencies in the order of their ids."""
-        if not 1 <= limit <= 1_000:
-            raise InvalidInput("a page has 1 to 1000 agencies")
+        _within("a page of agencies", limit, 1, 1_000, whole=True)
         return await asyncio.to_thread(self._list_agencies, after, limit)
 
     def _list_agencies(self, after: str, limit: int) -> list[AgencyInfo]:
@@ -137,8 +142,8 @@ class AgencyHandle:
         self._cluster = cluster
         self.id = Address(agency_id).agency
 
-    async def _call(self, method: str, *args: object, **kwargs: object) -> Any:
-        return await self._cluster.caller.call_agency(self.id, method, *args, **kwargs)
+    async def _call(self, method: str, *args: object, done: type[AgencyError] | None = None, **kwargs: object) -> Any:
+        return await self._cluster.caller.call_agency(self.id, method, *args, done=done, **kwargs)
 
     async def info(self) -> AgencyInfo:
         info: AgencyInfo = await self._call("info")
@@ -150,7 +155,7 @@ class AgencyHandle:
 
     async def delete(self) -> None:
         """Delete the agency with all its threads and files."""
-        await self._call("delete")
+        await self._call("delete", done=NotFound)
 
     async def blueprints(self) -> list[BlueprintInfo]:
         """Every agent that threads can be made for; the agency's own in the place of the code's."""
@@ -159,11 +164,11 @@ class AgencyHandle:
 
     async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
         """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
-        made: BlueprintInfo = await self._call("put_blueprint", dict(fields))
+        made: BlueprintInfo = await self._call("put_blueprint", fields)
         return made
 
     async def delete_blueprint(self, name: str) -> None:
-        await self._call("delete_blueprint", name)
+        await self._call("delete_blueprint", name, done=NotFound)
 
     async def create_thread(
         self,
@@ -175,7 +180,7 @@ class AgencyHandle:
         limits: Limits | None = None,
     ) -> ThreadHandle:
         """A new thread for an agent, at work at once if there is a message."""
-        messages = acceptable(message) if message else ()
+        messages = () if message == () else acceptable(message)
         new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
         await self._call("create_thread", agent_type, messages, thread_id=new, request=request, limits=limits)
         return ThreadHandle(self._cluster, Address(self.id, new))
@@ -190,7 +195,7 @@ class AgencyHandle:
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with all its descendants."""
-        await self._call("delete_thread", thread_id)
+        await self._call("delete_thread", thread_id, done=NotFound)
 
 
 class ThreadHandle:
@@ -206,8 +211,8 @@ class ThreadHandle:
     def id(self) -> str:
         return self.address.thread
 
-    async def _call(self, method: str, *args: object, **kwargs: object) -> Any:
-        return await self._cluster.caller.call(self.address, method, *args, **kwargs)
+    async def _call(self, method: str, *args: object, done: type[AgencyError] | None = None, **kwargs: object) -> Any:
+        return await self._cluster.caller.call(self.address, method, *args, done=done, **kwargs)
 
     async def metadata(self) -> ThreadMetadata:
         found: ThreadMetadata = await self._cluster.caller.call_agency(self.address.agency, "thread", self.id)
@@ -221,13 +226,13 @@ class ThreadHandle:
         limits: Limits | None = None,
     ) -> Accepted:
         """Start a run with a message; during a run, the message joins it at its next step."""
-        key = idempotency_key or _key()
+        key = _key() if idempotency_key is None else idempotency_key
         accepted: Accepted = await self._call("invoke", message, key=key, limits=limits)
         return accepted
 
     async def decide(self, decisions: Mapping[str, Decision]) -> None:
         """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
-        await self._call("decide", dict(decisions), key=_key())
+        await self._call("decide", decisions, key=_key())
 
     async def approve(self) -> None:
         """Let every call that waits for a person run."""
@@ -239,13 +244,13 @@ class ThreadHandle:
 
     async def cancel(self) -> None:
         """End the run, with all its children."""
-        await self._call("cancel")
+        await self._call("cancel", done=WrongState)
 
     async def lift_limits(
         self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
     ) -> None:
         """Let a run that has used up a limit go on, under these new ones."""
-        await self._call("lift_limits", turns=turns, time_ms=time_ms, tokens=tokens)
+        await self._call("lift_limits", turns=turns, time_ms=time_ms, tokens=tokens, done=WrongState)
 
     async def state(self) -> ThreadState:
         state: ThreadState = await self._call("state")
@@ -262,6 +267,8 @@ class ThreadHandle:
 
     async def wait(self, timeout: float | None = None) -> RunEnvelope:
         """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
+        if timeout is not None:
+            _within("the time to wait", timeout, 0, float("inf"))
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         while True:
@@ -278,14 +285,19 @@ class ThreadHandle:
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Every event after a seq, then those to come, whatever dies meanwhile."""
-        if after < 0:
-            raise InvalidInput("events begin after 0 or more")
+        _within("the seq after which events begin", after, 0, float("inf"), whole=True)
         subscription = self._cluster.subscribe(self.address, after)
         try:
             async for event in subscription:
                 yield Event.model_validate_json(event)
         finally:
             subscription.close()
+
+
+def _within(what: str, given: object, least: float, most: float, *, whole: bool = False) -> None:
+    number = isinstance(given, int if whole else int | float)
+    if not (number and least <= given <= most):  # type: ignore[operator]  # it is a number, and not NaN
+        raise InvalidInput(f"{what} is a number from {least:g} to {most:g}, not {given!r:.100}")
 
 
 def _key() -> str:

@@ -11,6 +11,7 @@ meanwhile, the message is too late and means nothing.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import itertools
 import logging
 import time
@@ -34,7 +35,8 @@ from actors.settings import Settings, load_system
 from actors.status import Status
 from actors.strikes import Strikes
 from agency.clock import now_ms
-from agency.errors import AgencyError, NotFound, Poisoned, Unavailable
+from agency.errors import AgencyError, NotFound, Poisoned, Unavailable, WrongState
+from agency.local import HOPELESS
 from agency.parcels import Report
 from agency.store.store import Glance, glance
 from agency.system import AgentSystem
@@ -49,6 +51,8 @@ WAKING_AT_ONCE = 16
 APART_AT_ONCE = 2
 APART_SECONDS = 5.0
 SCAN_CHUNK = 200
+AGAIN_MS = 2_000
+LOCK_SECONDS = 5.0
 HOUSE_SECONDS = 5.0
 
 
@@ -66,9 +70,12 @@ class Directory:
         self._loading: asyncio.Task[AgentSystem] | None = None
         self._agencies: Agencies | None = None
         self._stopping = False
+        self._refused: Refusal | None = None
+        self._decided = asyncio.Event()
         self._started = asyncio.Event()
         self._waking = asyncio.Semaphore(WAKING_AT_ONCE)
-        self._apart = asyncio.Semaphore(APART_AT_ONCE)
+        self._apart: dict[Address, float] = {}  # kept apart, since when
+        self._opening: dict[Address, str] = {}  # being opened, in which host
         ray.get_runtime_context().current_actor.start.remote()  # also when Ray has restarted it, and nobody asks
 
     # Beginning, again and again.
@@ -77,12 +84,31 @@ class Directory:
         """Find the hosts that are there and what they hold, then whatever else has something to do."""
         if self._started.is_set():
             return
+        ours = await self._lock_folder()
+        self._decided.set()
+        if not ours:
+            return
         self._places.update(await self._fleet.adopt())
         self._started.set()
         self._fleet.keep_warm()
         self._background.go(self._scan())
         self._background.go(self._alarms.ring())
         self._background.go_on(min(HOUSE_SECONDS, self._settings.hibernate_after), self._keep_house)
+
+    async def _lock_folder(self) -> bool:
+        """Whether the data folder is ours. Another directory on it, of another namespace or cluster, would fight us."""
+        self._settings.data_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = (self._settings.data_dir / "directory.lock").open("w")
+        deadline = time.monotonic() + LOCK_SECONDS  # one that has just died may not be quite gone
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except OSError:
+                await asyncio.sleep(0.1)
+        message = f"another installation uses {self._settings.data_dir}: stop it first, or use another folder"
+        self._refused = Refusal(WrongState.code, message)
+        return False
 
     async def _scan(self) -> None:
         """Wake whatever should be at work; first what was awake when it was interrupted."""
@@ -111,8 +137,9 @@ class Directory:
 
     # What clients and hosts ask.
 
-    async def describe(self) -> Settings:
-        return self._settings
+    async def describe(self) -> Settings | Refusal:
+        await self._decided.wait()
+        return self._refused or self._settings
 
     async def locate(self, address: Address, missed: int = 0) -> Place | Refusal:
         """Where a thread is awake; it is woken if it is not. `missed` is an activation that was not to be found."""
@@ -237,7 +264,7 @@ class Directory:
         under_way = self._moving.get(address)
         if under_way is not None and create is None:
             return await asyncio.shield(under_way)
-        if under_way is not None:
+        while (under_way := self._moving.get(address)) is not None:
             await asyncio.wait({under_way})
         task = asyncio.create_task(self._activate(address, create), name=f"wake {address}")
         self._moving[address] = task
@@ -256,14 +283,17 @@ class Directory:
             if self._strikes.out(address):
                 await self._park(address)
             current = self._places.get(address)
-            alone = dedicated or self._strikes.keep_apart(address)
+            alone = dedicated or self._keep_apart(address)
             entry = await self._fleet.room_for(address, current.host if current is not None else None, alone=alone)
             place = Place(entry.name, next(self._numbers))
+            self._opening[address] = entry.name
             try:
                 answered = await entry.handle.activate.remote(address, place.n, create, entry.room.role == "dedicated")
             except RayError:
                 await self._fleet.bury(entry)
                 continue
+            finally:
+                del self._opening[address]
             if isinstance(answered, Misplaced | Refusal):
                 self._vacate(address, place)
             if isinstance(answered, Misplaced):
@@ -275,6 +305,15 @@ class Directory:
             return place
         raise Unavailable(f"{address} cannot be woken: its host died {ATTEMPTS} times")
 
+    def _keep_apart(self, address: Address) -> bool:
+        """Whether a thread that may be poison gets a host to itself now: a few at a time, for they are processes."""
+        now = time.monotonic()
+        self._apart = {known: since for known, since in self._apart.items() if now - since < APART_SECONDS}
+        if not self._strikes.keep_apart(address) or (address not in self._apart and len(self._apart) >= APART_AT_ONCE):
+            return False
+        self._apart[address] = now
+        return True
+
     def _vacate(self, address: Address, place: Place) -> None:
         if (current := self._places.get(address)) is not None and current.host == place.host:
             del self._places[address]
@@ -283,34 +322,36 @@ class Directory:
     # Without anybody asking.
 
     def _wake_when(self, address: Address, due: int | None) -> None:
-        if due is None or address in self._places or address in self._moving:
+        if due is None or address in self._places:
             return
-        if due <= now_ms():
+        if address in self._moving:
+            self._alarms.set(address, now_ms() + AGAIN_MS)  # if that fails; else it is dropped
+        elif due <= now_ms():
             self._background.go(self._rewake(address))
         else:
             self._alarms.set(address, due)
 
     async def _rewake(self, address: Address) -> None:
-        """Wake a thread that nobody has asked for. One that may be poison is watched for a while, a few at a time."""
-        apart = self._strikes.keep_apart(address)
-        async with self._apart if apart else self._waking:
+        """Wake a thread that nobody has asked for, sooner or later."""
+        async with self._waking:
             try:
-                place = await self._locate(address, 0)
-            except AgencyError as error:
+                await self._locate(address, 0)
+            except HOPELESS as error:
                 log.warning("%s cannot be woken: %s", address, error)
-                return
-            if apart and (entry := self._fleet.get(place.host)) is not None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(entry.ended.wait(), APART_SECONDS)
+            except AgencyError as error:
+                log.warning("%s cannot be woken yet: %s", address, error)
+                self._alarms.set(address, now_ms() + AGAIN_MS)
 
     async def _host_died(self, host: str, lost: list[Address], *, was_ready: bool) -> None:
         """Wake elsewhere what was at work in it."""
+        opening_there = {address for address in lost if self._opening.get(address) == host}
         for address in lost:
             if (place := self._places.get(address)) is not None and place.host == host:
                 del self._places[address]
         for address, seen in await asyncio.to_thread(self._look_at, lost):
-            if was_ready and (seen.due == 0 or address in self._moving):
-                self._strikes.count(address, seen.seq, waiting=seen.due == 0 and not seen.calling)
+            opening = address in opening_there
+            if was_ready and (opening or seen.due == 0):
+                self._strikes.count(address, seen.seq, waiting=not (opening or seen.calling), alone=len(lost) == 1)
             self._wake_when(address, seen.due)
 
     async def _park(self, address: Address) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -35,6 +36,7 @@ WARM_SECONDS = 0.25
 FAILURES_MOST = 3
 
 _HOST: Any = ray.remote(Host)
+_HOST_NAME = re.compile(rf"{HOST_PREFIX}[0-9]+")
 
 
 class OnDeath(Protocol):
@@ -83,7 +85,7 @@ class Fleet:
         await self._look_for_nodes()
         named = await asyncio.to_thread(ray.util.list_named_actors, all_namespaces=True)
         found = [each["name"] for each in named if each["namespace"] == self._settings.namespace]
-        hosts = [name for name in found if name.startswith(HOST_PREFIX)]
+        hosts = [name for name in found if _HOST_NAME.fullmatch(name)]
         self._names = itertools.count(max(map(_number, hosts), default=0) + 1)
         adopted = await asyncio.gather(*(self._adopt(name) for name in hosts))
         return {address: place for held in adopted for address, place in held.items()}

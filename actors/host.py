@@ -148,7 +148,9 @@ class Host:
         metadata = ThreadMetadata(id="nobody", agent_type="nobody", created_at=timestamp(now_ms()))
         creation = Creation(metadata=metadata, blueprint=system.agents["nobody"])
         runtime = ThreadRuntime("nobody", self._caller, system, self._settings)
-        with tempfile.TemporaryDirectory() as folder:
+        rehearsals = self._settings.data_dir / "ray"  # what a killed one leaves there goes with the local Ray
+        rehearsals.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=rehearsals) as folder:
             path = Path(folder) / "nobody.db"
             nobody = await SystemAgent.open(path, self._settings, system, runtime, self._check, creation)
             await nobody.close()
@@ -317,10 +319,10 @@ class HostCaller:
             self._remote = Caller(find_directory(self._namespace), self._namespace)
         return self._remote
 
-    async def call(self, address: Address, method: str, *args: object, **kwargs: object) -> Any:
-        answered = await self._host.call(address, method, args, kwargs)
+    async def call(self, address: Address, method: str, *args: object) -> Any:
+        answered = await self._host.call(address, method, args, {})
         if isinstance(answered, NotHere):
-            return await self.remote.call(address, method, *args, **kwargs)
+            return await self.remote.call(address, method, *args)
         return unwrap(answered)
 
     async def released(self, address: Address, n: int, wake_at: int | None) -> None:

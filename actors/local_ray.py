@@ -30,6 +30,7 @@ from agency.wire import Wire
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
+MARK = "AGENCY_LOCAL_RAY"
 CURRENT = "ray_current_cluster"  # where Ray itself notes its address
 
 
@@ -42,10 +43,13 @@ class LocalRay(Wire):
     token: str
     """The file with the token that it asks for."""
     temp_dir: str
+    mark: str
+    """In the environment of its processes, so that a session with a reused pid is not taken for it."""
 
     @property
-    def alive(self) -> bool:
-        return bool(session(self.pid))
+    def processes(self) -> list[int]:
+        found = session(self.pid)
+        return found if any(_is_marked(pid, self.mark) for pid in found) else []  # titles overwrite some environments
 
 
 def join(settings: Settings, *, start: bool = True) -> None:
@@ -74,15 +78,17 @@ def stop(data_dir: Path) -> bool:
     noted = _noted(data_dir)
     if noted is None:
         return False
-    if noted.alive and ray.is_initialized():
+    if noted.processes and ray.is_initialized():
         ray.shutdown()
     deadline = time.monotonic() + STOP_SECONDS
-    while (left := session(noted.pid)) and time.monotonic() < deadline:
+    ours = bool(noted.processes)
+    while ours and (left := session(noted.pid)) and time.monotonic() < deadline:
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # whatever must last is on disk
         time.sleep(0.05)
-    shutil.rmtree(noted.temp_dir, ignore_errors=True)
+    for left_over in (Path(noted.temp_dir), *_folder(data_dir).glob("rehearsal-*")):
+        shutil.rmtree(left_over, ignore_errors=True)
     (_folder(data_dir) / "ray.json").unlink(missing_ok=True)
     return True
 
@@ -131,15 +137,16 @@ def _start(settings: Settings) -> LocalRay:
     command += [f"--include-dashboard={str(settings.ray_dashboard).lower()}", "--disable-usage-stats"]
     command += [f"--temp-dir={temp}", f"--ray-client-server-port={_free_port()}"]
     with (folder / "ray.log").open("wb") as out:
+        mark = secrets.token_hex(8)
         process = subprocess.Popen(
-            command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment()
+            command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment(mark)
         )
+    started = LocalRay(address="", pid=process.pid, token=str(token), temp_dir=str(temp), mark=mark)
+    (folder / "ray.json").write_text(started.model_dump_json())  # at once: whatever happens to us, it can be stopped
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         if (temp / CURRENT).exists() and "Ray runtime started" in (folder / "ray.log").read_text():
-            started = LocalRay(
-                address=(temp / CURRENT).read_text().strip(), pid=process.pid, token=str(token), temp_dir=str(temp)
-            )
+            started = started.model_copy(update={"address": (temp / CURRENT).read_text().strip()})
             (folder / "ray.json").write_text(started.model_dump_json())
             process.returncode = 0  # it is meant to outlive us
             return started
@@ -150,15 +157,22 @@ def _start(settings: Settings) -> LocalRay:
     raise Unavailable(f"Ray did not start; {folder / 'ray.log'} tells why")
 
 
-def _environment() -> dict[str, str]:
+def _environment(mark: str) -> dict[str, str]:
     """Ray runs its workers as if they were batch jobs; ours are servers."""
-    return {**os.environ, "RAY_worker_niceness": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+    return {**os.environ, "RAY_worker_niceness": "0", MARK: mark}
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def find(data_dir: Path) -> LocalRay | None:
     """The local Ray of a data folder, if it runs."""
     noted = _noted(data_dir)
-    return noted if noted is not None and noted.alive else None
+    return noted if noted is not None and noted.processes and _listens(noted.address) else None
 
 
 def _noted(data_dir: Path) -> LocalRay | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from actors.agency_store import Creation
+from actors.checking import checked
 from actors.settings import Settings
 from agency.blueprint import Blueprint
 from agency.errors import InvalidInput
@@ -77,24 +78,28 @@ class SystemAgent:
 
     # What its users call.
 
+    @checked
     async def invoke(
         self, message: str | Message | Sequence[Message], *, key: str | None = None, limits: Limits | None = None
     ) -> Accepted:
         accepted = acceptable(message, longest=self._message_chars)
         return await self._thread.send(accepted, idempotency_key=key, limits=limits)
 
+    @checked
     async def decide(self, decisions: Mapping[str, Decision], *, key: str | None = None) -> None:
         await self._thread.decide(decisions, idempotency_key=key)
 
     async def approve(self, *, key: str | None = None) -> None:
         await self._thread.approve(idempotency_key=key)
 
+    @checked
     async def deny(self, reason: str = "", *, key: str | None = None) -> None:
         await self._thread.deny(reason, idempotency_key=key)
 
     async def cancel(self) -> None:
         await self._thread.cancel()
 
+    @checked
     async def lift_limits(
         self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
     ) -> None:
@@ -106,12 +111,14 @@ class SystemAgent:
     async def run_state(self) -> RunState:
         return self._thread.run_state()
 
+    @checked
     async def run(self, wait: float = 0.0) -> RunEnvelope:
         """The latest run; with `wait`, as it is when it has ended or needs a person, or after so many seconds."""
         if not 0 <= wait <= WAIT_MOST:
             raise InvalidInput(f"a run is waited for 0 to {WAIT_MOST:g} seconds")
         return await self._thread.wait(wait) if wait else self._thread.run()
 
+    @checked
     async def events(self, after: int = 0, limit: int = 100) -> list[str]:
         """Stored events after a seq, as JSON."""
         if not 1 <= limit <= PAGE_MOST or after < 0:
