@@ -17,7 +17,7 @@ from pydantic import JsonValue, ValidationError
 
 from actors.address import Address, Files
 from actors.agency_store import AgencyInfo, AgencyStore, Creation
-from actors.checking import checked
+from actors.checking import Seq, checked
 from actors.settings import Settings
 from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
 from agency.clock import now_ms
@@ -244,10 +244,10 @@ class Agency:
         return found
 
     @checked
-    async def threads(self, after: int = 0, limit: int = 100, *, parent: str | None = None) -> ThreadPage:
+    async def threads(self, after: Seq = 0, limit: int = 100, *, parent: str | None = None) -> ThreadPage:
         """The threads in the order in which they were made; `parent` asks for one thread's children."""
-        if not 1 <= limit <= PAGE_MOST or after < 0:
-            raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads and begins after 0 or more")
+        if not 1 <= limit <= PAGE_MOST:
+            raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads")
         found = self._store.threads(after, limit + 1, parent)
         more = found[limit - 1][0] if len(found) > limit else None
         return ThreadPage(threads=tuple(metadata for _, metadata in found[:limit]), next=more)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
-from pydantic import ConfigDict, ValidationError, validate_call
+from pydantic import ConfigDict, Field, ValidationError, validate_call
 
 from agency.errors import InvalidInput
 from agency.wire import explain
+
+Seq = Annotated[int, Field(ge=0, lt=2**63)]
+"""After which to begin; 0 is at the beginning."""
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -22,9 +25,10 @@ def checked(method: Callable[Params, Awaitable[Result]]) -> Callable[Params, Awa
     @functools.wraps(method)
     async def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         try:
-            coroutine = validated(*args, **kwargs)
+            return await validated(*args, **kwargs)
         except ValidationError as error:
+            if error.title != method.__qualname__:
+                raise  # of something else that it did
             raise InvalidInput(f"{method.__name__}: {explain(error)}") from error
-        return await coroutine
 
     return call

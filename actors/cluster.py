@@ -100,8 +100,8 @@ class Cluster:
     async def create_agency(self, name: str, *, agency_id: str | None = None) -> AgencyHandle:
         """A new agency; with the id of one that is there, that one."""
         given = checked_name(name)
-        info = AgencyInfo(id=agency_id or f"agc_{secrets.token_hex(8)}", name=given, created_at=timestamp(now_ms()))
-        Address(info.id)  # which checks it
+        address = Address(f"agc_{secrets.token_hex(8)}" if agency_id is None else agency_id)
+        info = AgencyInfo(id=address.agency, name=given, created_at=timestamp(now_ms()))
         await self._caller.ask_directory("create_agency", info)
         return AgencyHandle(self, info.id)
 

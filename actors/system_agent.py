@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from actors.agency_store import Creation
-from actors.checking import checked
+from actors.checking import Seq, checked
 from actors.settings import Settings
 from agency.blueprint import Blueprint
 from agency.errors import InvalidInput
@@ -119,10 +119,10 @@ class SystemAgent:
         return await self._thread.wait(wait) if wait else self._thread.run()
 
     @checked
-    async def events(self, after: int = 0, limit: int = 100) -> list[str]:
+    async def events(self, after: Seq = 0, limit: int = 100) -> list[str]:
         """Stored events after a seq, as JSON."""
-        if not 1 <= limit <= PAGE_MOST or after < 0:
-            raise InvalidInput(f"a page has 1 to {PAGE_MOST} events and begins after 0 or more")
+        if not 1 <= limit <= PAGE_MOST:
+            raise InvalidInput(f"a page has 1 to {PAGE_MOST} events")
         found = (event for event in self._thread.reader(after).take(limit) if event.seq is not None)
         return [event.model_dump_json() for event in found]
 

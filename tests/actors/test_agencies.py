@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
-from agency import DefinitionError, InvalidInput, Message, NotFound, WrongState
+from agency import DefinitionError, InvalidInput, Message, NotFound, RunState, WrongState
 from agency.errors import TooLarge
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script, task
@@ -238,7 +239,7 @@ async def test_threads_are_listed_in_pages_in_the_order_in_which_they_were_made(
     assert last.next is None
     assert (await agency.threads(limit=5)).next is None
     for after, limit in ((0, 0), (0, 1_001), (-1, 10)):
-        with pytest.raises(InvalidInput, match="1 to 1000 threads"):
+        with pytest.raises(InvalidInput, match="1 to 1000 threads|greater than or equal to 0"):
             await agency.threads(after=after, limit=limit)
 
 
@@ -383,3 +384,66 @@ async def test_everything_survives_the_end_of_the_installation(install: Install,
     run = await agency.thread(busy.id).wait(PATIENCE)
     assert (run.status, run.data) == ("completed", "finished")
     assert Address(agency.id, gone.id) not in Files(cluster.settings.data_dir).all_threads()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda agency: agency.create_thread("clerk", limits={"turns": -1}),
+        lambda agency: agency.create_thread(None),
+        lambda agency: agency.create_thread("clerk", thread_id=7),
+        lambda agency: agency.create_thread("clerk", ""),
+        lambda agency: agency.threads(after="x"),
+        lambda agency: agency.threads(after=2**70),
+        lambda agency: agency.threads(limit=1.5),
+        lambda agency: agency.delete_thread([1]),
+        lambda agency: agency.rename(None),
+        lambda agency: agency.put_blueprint(None),
+        lambda agency: agency.thread("t").decide(None),
+        lambda agency: agency.thread("t").wait("x"),
+        lambda agency: agency.thread("t").wait(float("nan")),
+        lambda agency: agency.thread("t").stored_events("x"),
+        lambda agency: agency.thread("t").invoke("hello", idempotency_key=""),
+        lambda agency: agency.thread("t").lift_limits(turns="x"),
+        lambda agency: anext(agency.thread("t").events(1.5)),
+        lambda agency: agency._cluster.create_agency(None),
+        lambda agency: agency._cluster.create_agency("x", agency_id=5),
+        lambda agency: agency._cluster.agencies(limit="x"),
+    ],
+)
+async def test_what_is_of_the_wrong_type_is_refused_and_changes_nothing(agency: AgencyHandle, call: Any) -> None:
+    await agency.create_thread("clerk", thread_id="t")
+    before = await agency.threads(), await agency.info(), await agency.blueprints()
+    with pytest.raises(InvalidInput):
+        await call(agency)
+    assert (await agency.threads(), await agency.info(), await agency.blueprints()) == before
+    assert await agency.thread("t").run_state() == RunState()
+
+
+async def test_a_damaged_thread_does_not_stand_in_the_way_of_deleting_others(agency: AgencyHandle) -> None:
+    work = script(calls(task(say("part", delay=60))), say("whole"))
+    parent = await agency.create_thread("clerk", work, thread_id="parent")
+    child = await only_child(agency, parent)
+    other = await agency.create_thread("clerk", thread_id="other")
+    files = Files(agency._cluster.settings.data_dir)
+    await agency._cluster.caller.directory.evict.remote(parent.address)
+    files.remove(parent.address)
+    files.of(parent.address).write_bytes(b"garbage" * 1_000)
+    await agency.delete_thread(child.id)
+    await agency.delete_thread(other.id)
+    assert [thread.id for thread in (await agency.threads()).threads] == ["parent"]
+    assert sorted(path.name for path in files.of(parent.address).parent.iterdir()) == ["parent.db"]
+
+
+async def test_a_thread_that_is_being_deleted_cannot_be_made_again_at_the_same_time(agency: AgencyHandle) -> None:
+    for i in range(5):
+        thread = await agency.create_thread("clerk", thread_id=f"t{i}")
+        await asyncio.gather(
+            agency.create_thread("clerk", thread_id=thread.id), agency.delete_thread(thread.id), return_exceptions=True
+        )
+        listed = [each.id for each in (await agency.threads()).threads]
+        if thread.id in listed:
+            assert (await thread.run_state()).status == "idle"
+        else:
+            with pytest.raises(NotFound):
+                await thread.run_state()

@@ -180,6 +180,6 @@ async def test_the_events_of_a_deleted_thread_end(agency: AgencyHandle) -> None:
 
 async def test_there_is_nothing_before_the_first_event(agency: AgencyHandle) -> None:
     thread = await agency.create_thread("clerk", script(say("one")))
-    with pytest.raises(InvalidInput, match="0 or more"):
+    with pytest.raises(InvalidInput, match="a number from 0"):
         async with asyncio.timeout(3):
             await anext(follow(thread, after=-1))

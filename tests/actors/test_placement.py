@@ -196,24 +196,32 @@ TestThreadsComeAndGoInAnyOrder = Hotel.TestCase
 
 
 def test_a_thread_that_dies_again_and_again_at_one_place_is_kept_apart_and_then_out() -> None:
-    strikes = Strikes(most=3)
-    assert not strikes.keep_apart(A) and not strikes.out(A)
+    strikes = Strikes(most=4)
     strikes.count(A, seq=7)
     assert not strikes.keep_apart(A)
     strikes.count(A, seq=7)
     assert strikes.keep_apart(A) and not strikes.out(A)
-    strikes.count(A, seq=7)
+    strikes.count(A, seq=7, alone=True)
+    assert not strikes.out(A)
+    strikes.count(A, seq=7, alone=True)
     assert strikes.out(A)
+    assert not strikes.keep_apart(B)
+
+
+def test_a_thread_that_never_died_alone_is_not_given_up() -> None:
+    strikes = Strikes(most=3)
+    for _ in range(10):
+        strikes.count(A, seq=7)
+    assert strikes.keep_apart(A) and not strikes.out(A)
 
 
 def test_a_thread_that_only_waited_for_a_model_is_hardly_suspected() -> None:
     strikes = Strikes(most=3)
     for _ in range(11):
-        strikes.count(A, seq=7, waiting=True)
+        strikes.count(A, seq=7, waiting=True, alone=True)
     assert strikes.keep_apart(A) and not strikes.out(A)
-    strikes.count(A, seq=7, waiting=True)
+    strikes.count(A, seq=7, waiting=True, alone=True)
     assert strikes.out(A)
-    assert not strikes.keep_apart(B)
 
 
 def test_a_thread_that_has_got_further_begins_anew() -> None:

@@ -1,0 +1,27 @@
+"""Hosts die faster than they can start. When that ends, every run goes on, though nobody asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from actors import Cluster, Settings
+from tests.actors.shop import calls, say, script
+from tests.actors.waiting import eventually
+from tests.faults.conftest import kill, titled
+from tests.faults.test_killed_hosts import running
+
+
+async def test_runs_go_on_by_themselves_after_a_burst_of_deaths(own_ray: Settings, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    ledger.touch()
+    cluster = await Cluster.join(own_ray)
+    agency = await cluster.create_agency("burst")
+    for i in range(4):
+        note = ("note", {"ledger": str(ledger), "what": f"t{i}", "seconds": 0.1})
+        await agency.create_thread("clerk", script(calls(note, delay=1.0), say("done")))
+    for _ in range(20):
+        kill(*titled("ray::Host", running(own_ray)))
+        await asyncio.sleep(0.3)
+    await eventually(lambda: all(f"end:t{i} " in ledger.read_text() for i in range(4)), 60)
+    await cluster.down()
