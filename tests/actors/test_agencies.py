@@ -239,7 +239,7 @@ async def test_threads_are_listed_in_pages_in_the_order_in_which_they_were_made(
     assert last.next is None
     assert (await agency.threads(limit=5)).next is None
     for after, limit in ((0, 0), (0, 1_001), (-1, 10)):
-        with pytest.raises(InvalidInput, match="1 to 1000 threads|greater than or equal to 0"):
+        with pytest.raises(InvalidInput, match=r"1 to 1000 threads|greater than or equal to 0"):
             await agency.threads(after=after, limit=limit)
 
 

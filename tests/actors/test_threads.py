@@ -118,7 +118,7 @@ async def test_stored_events_are_read_in_pages_without_a_gap(agency: AgencyHandl
         paged += page
     assert paged == whole
     for after, limit in ((-1, 10), (0, 0), (0, 1_001)):
-        with pytest.raises(InvalidInput, match="1 to 1000 events|greater than or equal to 0"):
+        with pytest.raises(InvalidInput, match=r"1 to 1000 events|greater than or equal to 0"):
             await thread.stored_events(after, limit)
 
 
