@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from actors import Cluster, Settings
 from tests.actors.shop import calls, say, script
 from tests.actors.waiting import eventually
 from tests.faults.conftest import kill, titled
 from tests.faults.test_killed_hosts import running
+
+pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 
 
 async def test_runs_go_on_by_themselves_after_a_burst_of_deaths(own_ray: Settings, tmp_path: Path) -> None:

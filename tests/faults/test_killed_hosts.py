@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 import ray
 
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle, local_ray
@@ -22,6 +23,7 @@ from agency.store.store import glance
 from tests.actors.shop import calls, say, script
 from tests.faults.conftest import kill, titled
 
+pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 THREADS = 100
 WATCHED = 10
 ENDS = {EventType.TOOL_OUTPUT, EventType.TOOL_ERROR}

@@ -17,6 +17,7 @@ from actors import AgencyHandle, Cluster, Settings, Status
 from tests.actors.shop import calls, say, script
 from tests.faults.conftest import ROOT, lives
 
+pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 QUICK = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,

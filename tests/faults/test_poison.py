@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from actors import Cluster, Settings
 from agency import EventType
 from tests.actors.shop import calls, say, script
+
+pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 
 
 async def test_a_thread_that_kills_its_host_each_time_is_parked_as_an_error_and_the_others_go_on(
