@@ -229,12 +229,13 @@ class Directory:
 
     async def report(self, agency: str, report: Report) -> None:
         """Hand a report to a thread of an agency, if it still exists."""
-        address = Address(agency, report.to)
+        address, missed = Address(agency, report.to), 0
         for _ in range(ATTEMPTS):
             try:
-                place = await self._locate(address, 0)
+                place = await self._locate(address, missed)
             except NotFound:
                 return
+            missed = place.n
             entry = self._fleet.get(place.host)
             with suppress(RayError):
                 if entry is not None:

@@ -52,7 +52,6 @@ class Entry:
         self.handle = handle
         self.room = room
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ended = asyncio.Event()
         self.buried: asyncio.Task[None] | None = None
 
     @property
@@ -253,7 +252,6 @@ class Fleet:
     def _strike_off(self, entry: Entry) -> None:
         del self._hosts[entry.name]
         self._placement.remove(entry.name)
-        entry.ended.set()
 
     async def _look_for_nodes(self) -> None:
         nodes = await asyncio.to_thread(ray.nodes)

@@ -74,7 +74,7 @@ class HostLoad:
 
 @dataclass(slots=True)
 class Awake:
-    """An actor in this process."""
+    """A thread in this process."""
 
     agent: SystemAgent
     n: int

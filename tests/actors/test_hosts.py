@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle
+from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle, local_ray
 from agency import DefinitionError, NotFound, WrongState
 from agency.errors import Unavailable
 from tests.actors.conftest import ROOT, Install
@@ -222,3 +223,25 @@ async def test_a_client_of_what_was_stopped_is_told_so(install: Install, monkeyp
     with pytest.raises(Unavailable):
         await other.status()
     await other.stop()  # and again changes nothing
+
+
+async def test_a_second_installation_on_the_same_folder_is_refused(install: Install) -> None:
+    first = await install()
+    with pytest.raises(WrongState, match="another installation uses"):
+        await install(namespace="another")
+    assert (await first.status()).nodes, "and the first goes on"
+
+
+def test_a_session_that_has_the_pid_of_a_local_ray_that_is_gone_is_let_alone(tmp_path: Path) -> None:
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        folder = tmp_path / "ray"
+        folder.mkdir()
+        noted = local_ray.LocalRay(address="", pid=stranger.pid, token="", temp_dir=str(tmp_path / "no"), mark="gone")
+        (folder / "ray.json").write_text(noted.model_dump_json())
+        assert local_ray.find(tmp_path) is None
+        assert local_ray.stop(tmp_path)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
