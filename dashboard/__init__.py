@@ -1,0 +1,1 @@
+"""The faces: the gateway, and the `agency` command."""
