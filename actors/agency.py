@@ -185,6 +185,7 @@ class Agency:
         thread_id: str | None = None,
         request: RequestContext | None = None,
         limits: Limits | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> ThreadMetadata:
         """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
         first = acceptable(messages, longest=self._message_chars) if messages else ()
@@ -202,7 +203,9 @@ class Agency:
             request=request or RequestContext(),
         )
         blueprint = await self._active(agent_type)
-        await self._register(Creation(metadata=metadata, blueprint=blueprint, messages=first, limits=limits))
+        await self._register(
+            Creation(metadata=metadata, blueprint=blueprint, messages=first, limits=limits, files=dict(files or {}))
+        )
         return metadata
 
     async def spawn(self, order: Spawn) -> None:
@@ -229,10 +232,13 @@ class Agency:
         await self._make(creation)
 
     async def _make(self, creation: Creation) -> None:
+        address = Address(self._id, creation.metadata.id)
         try:
             await self._others.create(creation)
         except HOPELESS:
-            self._store.forget_unmade(creation.metadata.id)
+            if self._store.forget_unmade(creation.metadata.id):  # its file may have been begun
+                await self._others.evict(address)
+                self._files.remove(address)
             raise
         self._store.thread_made(creation.metadata.id)
 

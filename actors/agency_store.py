@@ -52,6 +52,8 @@ class Creation(Wire):
     key: str = "creation"
     """The idempotency key of that."""
     limits: Limits | None = None
+    files: dict[str, str] = {}
+    """Handed in with the messages."""
 
 
 class AgencyInfo(Wire):
@@ -200,8 +202,11 @@ class AgencyStore:
         rows = self.rows("SELECT metadata FROM threads WHERE state = 'deleting' ORDER BY seq")
         return [ThreadMetadata.model_validate_json(body) for (body,) in rows]
 
-    def forget_unmade(self, thread_id: str) -> None:
+    def forget_unmade(self, thread_id: str) -> bool:
+        """Whether there was a thread of that id that had not been made yet."""
+        found = bool(self.rows("SELECT 1 FROM threads WHERE id = ? AND state = 'new'", (thread_id,)))
         self.write(("DELETE FROM threads WHERE id = ? AND state = 'new'", (thread_id,)))
+        return found
 
     def is_being_deleted(self, thread_id: str) -> bool:
         return bool(self.rows("SELECT 1 FROM threads WHERE id = ? AND state = 'deleting'", (thread_id,)))

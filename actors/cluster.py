@@ -178,11 +178,13 @@ class AgencyHandle:
         thread_id: str | None = None,
         request: RequestContext | None = None,
         limits: Limits | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> ThreadHandle:
-        """A new thread for an agent, at work at once if there is a message."""
+        """A new thread for an agent, at work at once if there is a message; `files` are text by path."""
         messages = () if message == () else acceptable(message)
         new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
-        await self._call("create_thread", agent_type, messages, thread_id=new, request=request, limits=limits)
+        given = {"request": request, "limits": limits, "files": files}
+        await self._call("create_thread", agent_type, messages, thread_id=new, **given)
         return ThreadHandle(self._cluster, Address(self.id, new))
 
     def thread(self, thread_id: str) -> ThreadHandle:
@@ -224,10 +226,11 @@ class ThreadHandle:
         *,
         idempotency_key: str | None = None,
         limits: Limits | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> Accepted:
         """Start a run with a message; during a run, the message joins it at its next step."""
         key = _key() if idempotency_key is None else idempotency_key
-        accepted: Accepted = await self._call("invoke", message, key=key, limits=limits)
+        accepted: Accepted = await self._call("invoke", message, key=key, limits=limits, files=files)
         return accepted
 
     async def decide(self, decisions: Mapping[str, Decision]) -> None:

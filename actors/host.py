@@ -248,7 +248,9 @@ class Host:
             else:
                 awake.n, awake.used = n, time.monotonic()
                 if create is not None and create.messages:
-                    await awake.agent.invoke(create.messages, key=create.key, limits=create.limits)
+                    await awake.agent.invoke(
+                        create.messages, key=create.key, limits=create.limits, files=create.files
+                    )
 
     async def _open(self, address: Address, create: Creation | None) -> SystemAgent:
         assert self._system is not None

@@ -53,8 +53,15 @@ class SystemAgent:
         """Wake a thread, or register a new one and begin its first run."""
         new = None if create is None else (create.metadata, create.blueprint)
         thread = await Thread.open(path, system, runtime, create=new, storage=settings.files, check=check)
-        if create is not None and create.messages:
-            await thread.send(create.messages, idempotency_key=create.key, limits=create.limits)
+        try:
+            if create is not None and create.messages:
+                key, limits, files = create.key, create.limits, create.files
+                await thread.send(create.messages, idempotency_key=key, limits=limits, files=files)
+            elif create is not None and create.files:
+                await thread.put_files(create.files)
+        except BaseException:
+            await thread.close()
+            raise
         return cls(thread, settings)
 
     async def close(self) -> None:
@@ -80,10 +87,15 @@ class SystemAgent:
 
     @checked
     async def invoke(
-        self, message: str | Message | Sequence[Message], *, key: str | None = None, limits: Limits | None = None
+        self,
+        message: str | Message | Sequence[Message],
+        *,
+        key: str | None = None,
+        limits: Limits | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> Accepted:
         accepted = acceptable(message, longest=self._message_chars)
-        return await self._thread.send(accepted, idempotency_key=key, limits=limits)
+        return await self._thread.send(accepted, idempotency_key=key, limits=limits, files=files)
 
     @checked
     async def decide(self, decisions: Mapping[str, Decision], *, key: str | None = None) -> None:

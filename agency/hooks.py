@@ -161,6 +161,9 @@ class Middleware(Generic[Config]):
     async def on_child_report(self, ctx: HookContext[Config], child: ChildReport) -> None:
         """A child thread has reported."""
 
+    async def on_files(self, ctx: HookContext[Config], files: Mapping[str, str]) -> None:
+        """Files were handed in with a message, by path: keep them. Raise `InvalidInput` to refuse them all."""
+
     def check(self, config: Config, agents: Mapping[str, object]) -> None:
         """Raise `DefinitionError` if the section does not fit the system; when the system is first used."""
 

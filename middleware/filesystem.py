@@ -6,16 +6,18 @@ A file must have been read before it is edited, so that the model edits what is 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from agency import HookContext, Middleware, Plan, ToolContext, ToolError, tool
+from agency import Draft, HookContext, InvalidInput, Middleware, Plan, ToolContext, ToolError, tool
 
 READ_LINES = 2_000
 LINE_CHARS = 2_000
 PATH_CHARS = 1_024
 FILE_CHARS = 2_000_000
+FILES_AT_ONCE = 1_000
 
 PROMPT = """\
 You have files of your own: `ls`, `read_file`, `write_file`, `edit_file`. Paths begin with "/". Read a file before you \
@@ -64,7 +66,7 @@ async def read_file(
 @tool
 async def write_file(path: Path, content: str, ctx: ToolContext) -> str:
     """Write a text file, replacing it if it exists."""
-    _store(ctx, path, content)
+    _store(ctx.store, path, content)
     return f"Wrote {path} ({len(content)} characters)."
 
 
@@ -86,7 +88,7 @@ async def edit_file(
     if found > 1 and not replace_all:
         message = f"oldString occurs {found} times in {path}: give more of the text around it, or set replaceAll"
         raise ToolError(message, kind="invalid_request")
-    _store(ctx, path, text.replace(old_string, new_string))
+    _store(ctx.store, path, text.replace(old_string, new_string))
     return f"Replaced {found} occurrence{'s' if found > 1 else ''} in {path}."
 
 
@@ -112,7 +114,7 @@ def _decoded(content: bytes) -> str | None:
         return None
 
 
-def _store(ctx: ToolContext, path: str, content: str) -> None:
+def _store(store: Draft, path: str, content: str) -> None:
     if "\0" in content:
         raise ToolError("the content is binary (it has NUL characters); files here are text", kind="invalid_request")
     if len(content) > FILE_CHARS:
@@ -122,7 +124,7 @@ def _store(ctx: ToolContext, path: str, content: str) -> None:
         encoded = content.encode()
     except UnicodeEncodeError as error:
         raise ToolError(f"the content is not valid text: {error}", kind="invalid_request") from error
-    ctx.store.execute(
+    store.execute(
         "INSERT INTO files (path, content) VALUES (?, ?) ON CONFLICT DO UPDATE SET content = excluded.content",
         (path, encoded),
     )
@@ -141,6 +143,15 @@ class Filesystem(Middleware):
 
     async def before_model(self, ctx: HookContext, plan: Plan) -> None:
         plan.add_prompt(PROMPT)
+
+    async def on_files(self, ctx: HookContext, files: Mapping[str, str]) -> None:
+        if len(files) > FILES_AT_ONCE:
+            raise InvalidInput(f"at most {FILES_AT_ONCE} files can be handed in at once, not {len(files)}")
+        for path, content in files.items():
+            try:
+                _store(ctx.store, _absolute(path), content)
+            except (ValueError, ToolError) as error:
+                raise InvalidInput(f"file {path!r:.200}: {error}") from error
 
     async def state(self, ctx: HookContext) -> dict[str, JsonValue]:
         rows = ctx.store.query("SELECT path, content FROM files ORDER BY path")

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
-from agency.errors import AgencyError, DefinitionError, HookFailed
+from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
 from agency.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan
 from agency.messages import ToolCall
 from agency.store.draft import Draft
@@ -30,6 +30,7 @@ Hook = Literal[
     "on_tool_error",
     "on_resume",
     "on_child_report",
+    "on_files",
     "state",
 ]
 
@@ -103,6 +104,17 @@ class Pipeline:
     async def on_child_report(self, draft: Draft, run_id: str, child: ChildReport) -> None:
         for mw in self._by_hook["on_child_report"]:
             await self._call(mw, "on_child_report", self._context(mw, draft, run_id), child)
+
+    async def on_files(self, draft: Draft, files: Mapping[str, str]) -> None:
+        if not self._by_hook["on_files"]:
+            raise InvalidInput(f"agent {self._blueprint.name!r} keeps no files: it has no filesystem")
+        for mw in self._by_hook["on_files"]:
+            try:
+                await self._call(mw, "on_files", self._context(mw, draft, None), files)
+            except HookFailed as error:
+                if isinstance(error.__cause__, InvalidInput):
+                    raise error.__cause__ from None
+                raise
 
     async def state(self, draft: Draft) -> dict[str, JsonValue]:
         merged: dict[str, JsonValue] = {}

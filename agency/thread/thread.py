@@ -181,14 +181,16 @@ class Thread:
         *,
         idempotency_key: str | None = None,
         limits: Limits | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> Accepted:
         """Start a run with a message; during a run, the message joins it at its next step.
 
         With an `idempotency_key`, sending again gives the first answer and does nothing. `limits` replace the
-        blueprint's for a run that this starts.
+        blueprint's for a run that this starts. `files`, text by path, are there when the message is.
         """
         self._check_alive()
         messages = acceptable(message)
+        handed_in = await self._with_files(files) if files else self._store.draft()
         if limits is not None:
             limits = _valid(_LIMITS, limits, "limits")
         if idempotency_key is not None:
@@ -198,6 +200,7 @@ class Thread:
             return Accepted.model_validate({"run_id": run_id(self.id, run), "status": status})
         joins = self._driver.active
         draft = self._store.draft(self._driver.n if joins else self._driver.n + 1)
+        draft.statements += handed_in.statements
         draft.emit(events.request_accepted(idempotency_key))
         status = self._status() if joins else "running"
         if idempotency_key is not None:
@@ -208,6 +211,17 @@ class Thread:
         else:
             self._driver.begin(draft, messages, limits)
         return Accepted(run_id=run_id(self.id, draft.run), status=status)
+
+    async def put_files(self, files: Mapping[str, str]) -> None:
+        """Give the agent files, text by path, in the place of those it has under these paths."""
+        self._driver.commit(await self._with_files(files))
+
+    async def _with_files(self, files: Mapping[str, str]) -> Draft:
+        self._check_alive()
+        draft = self._store.draft()
+        await self._pipeline.on_files(draft, _valid(_FILES, files, "files"))
+        self._check_alive()
+        return draft
 
     async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
         """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting.
@@ -429,6 +443,7 @@ _LIMITS = TypeAdapter(Limits)
 _DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
 _KEY = TypeAdapter(Annotated[str, StringConstraints(strict=True, min_length=1, max_length=256)])
 _MESSAGES = TypeAdapter(tuple[Message, ...])
+_FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 Validated = TypeVar("Validated")
 
 

@@ -447,3 +447,24 @@ async def test_a_thread_that_is_being_deleted_cannot_be_made_again_at_the_same_t
         else:
             with pytest.raises(NotFound):
                 await thread.run_state()
+
+
+async def test_a_new_thread_has_the_files_it_was_given(agency: AgencyHandle) -> None:
+    silent = await agency.create_thread("clerk", files={"/order.txt": "seven rolls"})
+    assert (await silent.state()).more["files"] == {"/order.txt": "seven rolls"}
+    told = await agency.create_thread("clerk", script(say("read")), files={"/order.txt": "eight rolls"})
+    await told.wait(10)
+    assert (await told.state()).more["files"] == {"/order.txt": "eight rolls"}
+    await told.invoke(script(say("again")), files={"/more.txt": "nine"})
+    assert (await told.state()).more["files"] == {"/order.txt": "eight rolls", "/more.txt": "nine"}
+
+
+async def test_a_thread_whose_files_are_refused_is_not_made(agency: AgencyHandle, cluster: Cluster) -> None:
+    for message in ("", script(say("read"))):
+        with pytest.raises(InvalidInput, match='begins with "/"'):
+            await agency.create_thread("clerk", message or (), thread_id="wrong", files={"order.txt": "seven rolls"})
+        assert (await agency.threads()).threads == ()
+        with pytest.raises(NotFound):
+            await agency.thread("wrong").state()
+    right = await agency.create_thread("clerk", thread_id="wrong", files={"/order.txt": "seven rolls"})
+    assert (await right.state()).more["files"] == {"/order.txt": "seven rolls"}

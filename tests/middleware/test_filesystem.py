@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agency import ToolCall
+from agency import InvalidInput, ToolCall
 from agency.testing import call
-from middleware import filesystem
+from middleware import filesystem, planning
 
 if TYPE_CHECKING:
     from tests.middleware.conftest import Desk, MakeDesk, OpenDesk
@@ -335,3 +335,48 @@ async def test_the_model_is_told_of_the_four_tools_and_their_arguments(desk: Ope
         "write_file": ["path", "content"],
         "edit_file": ["path", "oldString", "newString", "replaceAll"],
     }
+
+
+# Files that are handed in.
+
+
+async def test_files_handed_in_with_a_message_are_there_when_the_model_reads_it(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        clerk._lines[:] = [ls(), "done"]
+        await clerk.thread.send("look", files={"/a.txt": "one", "/b/../c.txt": "two"})
+        await clerk.thread.wait(timeout=10)
+        assert (await clerk.more())["files"] == {"/a.txt": "one", "/c.txt": "two"}
+        assert [m.content for m in (await clerk.thread.state()).messages if m.role == "tool"] == ['["/a.txt","/c.txt"]']
+
+
+async def test_files_can_be_put_without_a_message_and_replace_what_is_there(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.thread.put_files({"/a.txt": "one", "/b.txt": "two"})
+        await clerk.thread.put_files({"/a.txt": "three"})
+        assert (await clerk.more())["files"] == {"/a.txt": "three", "/b.txt": "two"}
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"/good.txt": "x", "relative.txt": "y"}, 'begins with "/"'),
+        ({"/good.txt": "x", "/folder/": "y"}, "folder"),
+        ({"/good.txt": "x", "/nul.txt": "a\0b"}, "binary"),
+        ({"/good.txt": "x", "/half.txt": "\ud800"}, "not valid text"),
+        ({"/good.txt": "x" * 2_000_001}, "2000000"),
+        ({f"/{n}": "" for n in range(1_001)}, "at most 1000"),
+    ],
+)
+async def test_files_that_cannot_be_kept_are_refused_whole(desk: OpenDesk, files: dict[str, str], problem: str) -> None:
+    async with desk() as clerk:
+        with pytest.raises(InvalidInput, match=problem):
+            await clerk.thread.send("look", files=files)
+        assert (await clerk.more())["files"] == {}
+        assert (await clerk.thread.state()).messages == ()
+
+
+async def test_an_agent_without_a_filesystem_says_so(make_desk: MakeDesk) -> None:
+    async with make_desk(planning)() as clerk:
+        with pytest.raises(InvalidInput, match="no filesystem"):
+            await clerk.thread.send("look", files={"/a.txt": "one"})
+        assert (await clerk.thread.state()).messages == ()
