@@ -233,17 +233,20 @@ class ThreadHandle:
         accepted: Accepted = await self._call("invoke", message, key=key, limits=limits, files=files)
         return accepted
 
-    async def decide(self, decisions: Mapping[str, Decision]) -> None:
-        """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
-        await self._call("decide", decisions, key=_key())
+    async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
+        """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting.
 
-    async def approve(self) -> None:
+        With an `idempotency_key`, deciding again changes nothing.
+        """
+        await self._call("decide", decisions, key=_key() if idempotency_key is None else idempotency_key)
+
+    async def approve(self, *, idempotency_key: str | None = None) -> None:
         """Let every call that waits for a person run."""
-        await self._call("approve", key=_key())
+        await self._call("approve", key=_key() if idempotency_key is None else idempotency_key)
 
-    async def deny(self, reason: str = "") -> None:
+    async def deny(self, reason: str = "", *, idempotency_key: str | None = None) -> None:
         """Let no call that waits for a person run; the model is told why."""
-        await self._call("deny", reason, key=_key())
+        await self._call("deny", reason, key=_key() if idempotency_key is None else idempotency_key)
 
     async def cancel(self) -> None:
         """End the run, with all its children."""

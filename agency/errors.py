@@ -6,6 +6,9 @@
     │   └── TooLarge         it is larger than this installation accepts
     ├── NotFound             a thread, run or call that does not exist
     ├── WrongState           the call does not fit what the thread is doing now; nothing was changed
+    ├── Unauthorized         a server wants to know who is asking: there is no secret, key or ticket, or a wrong one
+    ├── Forbidden            whoever is asking may not do that
+    ├── RateLimited          too many requests for now
     ├── StoreError           a thread's file cannot be used
     │   ├── NotAThreadStore  the file is not one of ours, or is damaged
     │   ├── NewerStore       the file was written by a newer version; it was left untouched
@@ -78,6 +81,18 @@ class NotFound(AgencyError):
 
 class WrongState(AgencyError):
     code = "ERR_WRONG_STATE"
+
+
+class Unauthorized(AgencyError):
+    code = "ERR_UNAUTHORIZED"
+
+
+class Forbidden(AgencyError):
+    code = "ERR_FORBIDDEN"
+
+
+class RateLimited(AgencyError):
+    code = "ERR_RATE_LIMITED"
 
 
 class StoreError(AgencyError):
