@@ -127,6 +127,7 @@ class Host:
         self._sweeping = False
         try:
             self._system = load_system(settings.system, settings.python_path)
+            self._system.prepare()
         except AgencyError as error:
             self._broken = Refusal(error.code, f"{error} (on node {ray.get_runtime_context().get_node_id()[:8]})")
 
@@ -248,9 +249,7 @@ class Host:
             else:
                 awake.n, awake.used = n, time.monotonic()
                 if create is not None and create.messages:
-                    await awake.agent.invoke(
-                        create.messages, key=create.key, limits=create.limits, files=create.files
-                    )
+                    await awake.agent.invoke(create.messages, key=create.key, limits=create.limits, files=create.files)
 
     async def _open(self, address: Address, create: Creation | None) -> SystemAgent:
         assert self._system is not None

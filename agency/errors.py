@@ -39,7 +39,22 @@ by one of these codes:
     ERR_POISON             its process died with it time after time, and it is not tried again
     ERR_INTERNAL           our own fault
 
-or by the `model_code` of the provider's `ModelError` (ERR_API, ERR_AUTH, …).
+or by the `model_code` of the provider's `ModelError`. These are tried again first:
+
+    ERR_RATE_LIMIT         too many requests; the provider may say for how long to wait
+    ERR_OVERLOADED         the provider has too much to do
+    ERR_API                the provider failed
+    ERR_CONNECTION         no connection to the provider, or it broke off within the reply
+    ERR_TIMEOUT            the provider did not answer in time
+
+and these are not:
+
+    ERR_AUTH               there is no key, or it is refused, or it does not permit this
+    ERR_QUOTA              the account has nothing left to spend
+    ERR_MODEL_NOT_FOUND    the provider has no such model, or is not at that address
+    ERR_BAD_REQUEST        the provider does not accept the request
+
+`agency/providers/failures.py` has what leads to which.
 """
 
 from __future__ import annotations

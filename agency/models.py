@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -74,3 +74,10 @@ class Model(Protocol):
     """
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply: ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A provider that has something to load before its first call, such as an SDK."""
+
+    def prepare(self) -> None: ...

@@ -27,7 +27,8 @@ from agency.code import CodeRunner
 from agency.demo import DemoModel
 from agency.errors import DefinitionError, NotFound
 from agency.hooks import AnyMiddleware, Middleware
-from agency.models import Model
+from agency.models import Model, Prepared
+from agency.providers import STOCK
 from agency.tools import Tool, as_tool
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
@@ -50,7 +51,7 @@ class AgentSystem:
             raise DefinitionError(f"default_model {default_model!r} must read provider:model, as in 'demo:default'")
         self.default_model = default_model
         self.code_runner = code_runner
-        self._providers: dict[str, Model] = {"demo": DemoModel(), **(providers or {})}
+        self._providers: dict[str, Model] = {"demo": DemoModel(), **STOCK, **(providers or {})}
         self._tools: dict[str, tuple[Tool, frozenset[str]]] = {}
         self._middleware: dict[str, tuple[AnyMiddleware, frozenset[str]]] = {}
         self._agents: dict[str, Blueprint] = {}
@@ -182,6 +183,16 @@ class AgentSystem:
             known = ", ".join(sorted(self._providers))
             raise DefinitionError(f"no provider named {provider!r} for model {name!r}; there are {known}")
         return self._providers[provider], model
+
+    def prepare(self) -> None:
+        """Load what the models of this system need, ahead of their first call: an SDK takes a second or two."""
+        for name in {self.default_model, *(agent.model for agent in self.agents.values() if agent.model)}:
+            provider, _ = self.model(name)
+            if isinstance(provider, Prepared):
+                try:
+                    provider.prepare()
+                except Exception as error:  # a provider may be anybody's
+                    raise DefinitionError(f"the provider of {name!r} cannot be prepared: {error}") from error
 
 
 def _tags(tags: Iterable[str], where: str) -> list[str]:
