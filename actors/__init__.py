@@ -1,20 +1,20 @@
 """Threads and agencies as actors on Ray: placed, woken, put to sleep and recovered by themselves."""
 
-from actors.agency import BlueprintInfo, ThreadPage
-from actors.agency_store import AgencyInfo
+from actors.agency import ThreadPage
 from actors.cluster import AgencyHandle, Cluster, ThreadHandle
+from actors.keys import agency_of_key
 from actors.settings import Settings
-from actors.status import HostStatus, NodeStatus, Status
+from actors.status import HostStatus, NodeStatus, Readiness, Status
 
 __all__ = [
     "AgencyHandle",
-    "AgencyInfo",
-    "BlueprintInfo",
     "Cluster",
     "HostStatus",
     "NodeStatus",
+    "Readiness",
     "Settings",
     "Status",
     "ThreadHandle",
     "ThreadPage",
+    "agency_of_key",
 ]

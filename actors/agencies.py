@@ -11,10 +11,10 @@ from typing import Any
 
 from actors.address import Address, Files
 from actors.agency import Agency, Others
-from actors.agency_store import AgencyInfo
 from actors.settings import Settings
 from agency.errors import AgencyError, NotFound
 from agency.system import AgentSystem
+from agency.tenancy import AgencyInfo
 
 
 class Agencies:

@@ -6,6 +6,7 @@ the middle goes on with it when it is next awake.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import secrets
 import shutil
@@ -16,7 +17,7 @@ from typing import Literal, Protocol
 from pydantic import JsonValue, ValidationError
 
 from actors.address import Address, Files
-from actors.agency_store import AgencyInfo, AgencyStore, Creation
+from actors.agency_store import AgencyStore, Creation
 from actors.checking import Seq, checked
 from actors.settings import Settings
 from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
@@ -27,6 +28,7 @@ from agency.local import HOPELESS
 from agency.messages import Message
 from agency.parcels import Report, Spawn
 from agency.system import AgentSystem
+from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole
 from agency.thread.thread import acceptable
 from agency.turn.state import Limits
 from agency.wire import Wire, explain, sayable, sayable_text
@@ -49,14 +51,6 @@ class Others(Protocol):
         """Hand a report to a thread of this agency."""
 
 
-class BlueprintInfo(Blueprint):
-    """A blueprint as an agency has it: the code's, or one of its own that overrides it."""
-
-    source: Literal["static", "agency"]
-    created_at: str | None = None
-    updated_at: str | None = None
-
-
 class ThreadPage(Wire):
     threads: tuple[ThreadMetadata, ...]
     next: int | None = None
@@ -67,6 +61,7 @@ class Agency:
     EXPOSED = frozenset(
         {"info", "rename", "delete", "blueprints", "put_blueprint", "delete_blueprint"}
         | {"create_thread", "spawn", "thread", "threads", "delete_thread"}
+        | {"add_key", "keys", "revoke_key", "check_key"}
     )
     """What can be called from outside."""
 
@@ -173,6 +168,32 @@ class Agency:
         if blueprint.status != "active":
             raise InvalidInput(f"agent {agent_type!r} is {blueprint.status} and starts no threads")
         return blueprint
+
+    # Keys.
+
+    @checked
+    async def add_key(self, key_id: str, name: str, role: KeyRole, digest: str) -> KeyInfo:
+        """Let in whoever shows the key with this digest. Its maker has named it, so adding it again changes nothing."""
+        made = KeyInfo(id=key_id, name=checked_name(name, "a key"), role=role, created_at=timestamp(now_ms()))
+        self._store.add_key(made, digest)
+        known = self._store.key(key_id)
+        assert known is not None
+        return known[0]
+
+    async def keys(self) -> list[KeyInfo]:
+        return self._store.keys()
+
+    @checked
+    async def revoke_key(self, key_id: str) -> None:
+        if self._store.key(key_id) is None:
+            raise NotFound(f"agency {self._id!r} has no key {key_id!r:.100}")
+        self._store.drop_key(key_id)
+
+    @checked
+    async def check_key(self, key_id: str, digest: str) -> KeyInfo | None:
+        """The key that somebody has shown, if it is one of ours."""
+        known = self._store.key(key_id)
+        return known[0] if known is not None and hmac.compare_digest(known[1], digest) else None
 
     # Threads.
 
@@ -291,9 +312,9 @@ def _deleted(thread_id: str, parent: ParentInfo) -> Report:
     return Report(to=parent.thread_id, thread_id=thread_id, token=parent.token, status="canceled", report=gone)
 
 
-def checked_name(name: object) -> str:
+def checked_name(name: object, whose: str = "an agency") -> str:
     if not isinstance(name, str) or not 1 <= len(name.strip()) <= 200:
-        raise InvalidInput("an agency's name is text of 1 to 200 characters")
+        raise InvalidInput(f"{whose}'s name is text of 1 to 200 characters")
     return sayable_text(name.strip())
 
 

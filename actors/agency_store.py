@@ -1,4 +1,4 @@
-"""An agency's file: its name, its blueprints, and the registry of its threads.
+"""An agency's file: its name, its blueprints, its keys, and the registry of its threads.
 
 It is small, and a statement takes some fifty microseconds, less than handing it to another thread would. Nothing of it
 is kept in memory, so two activations of one agency, should they ever meet, do each other no harm.
@@ -18,6 +18,7 @@ from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import NewerStore, NotFound, StoreError
 from agency.messages import Message
 from agency.store.store import Storage
+from agency.tenancy import AgencyInfo, KeyInfo
 from agency.turn.state import Limits
 from agency.wire import Wire
 
@@ -35,6 +36,20 @@ STEPS = [
     ) STRICT;
     CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
     CREATE INDEX threads_unfinished ON threads (state) WHERE state <> 'ready';
+    """,
+    """
+    CREATE TABLE keys (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, digest TEXT NOT NULL, created_at TEXT NOT NULL
+    ) WITHOUT ROWID, STRICT;
+    ALTER TABLE threads ADD COLUMN status TEXT NOT NULL DEFAULT 'idle';
+    ALTER TABLE threads ADD COLUMN reason TEXT;
+    ALTER TABLE threads ADD COLUMN head INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE threads ADD COLUMN updated_at INTEGER;
+    CREATE INDEX threads_by_status ON threads (status, seq);
+    CREATE INDEX threads_by_reason ON threads (reason, seq) WHERE reason IS NOT NULL;
+    CREATE TABLE journal (
+        n INTEGER PRIMARY KEY, thread INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL
+    ) STRICT;
     """,
 ]
 """From nothing to the newest version; a released step is never edited."""
@@ -54,12 +69,6 @@ class Creation(Wire):
     limits: Limits | None = None
     files: dict[str, str] = {}
     """Handed in with the messages."""
-
-
-class AgencyInfo(Wire):
-    id: str
-    name: str
-    created_at: str
 
 
 class AgencyStore:
@@ -156,6 +165,25 @@ class AgencyStore:
     def drop_blueprint(self, name: str) -> None:
         self.write(("DELETE FROM blueprints WHERE name = ?", (name,)))
 
+    # Keys.
+
+    def add_key(self, key: KeyInfo, digest: str) -> None:
+        """Adding it again changes nothing."""
+        row = (key.id, key.name, key.role, digest, key.created_at)
+        self.write(("INSERT OR IGNORE INTO keys VALUES (?, ?, ?, ?, ?)", row))
+
+    def keys(self) -> list[KeyInfo]:
+        rows = self.rows("SELECT id, name, role, created_at FROM keys ORDER BY created_at, id")
+        return [_key(row) for row in rows]
+
+    def key(self, key_id: str) -> tuple[KeyInfo, str] | None:
+        """A key, and the digest of its secret."""
+        rows = self.rows("SELECT id, name, role, created_at, digest FROM keys WHERE id = ?", (key_id,))
+        return (_key(rows[0][:4]), str(rows[0][4])) if rows else None
+
+    def drop_key(self, key_id: str) -> None:
+        self.write(("DELETE FROM keys WHERE id = ?", (key_id,)))
+
     # Threads.
 
     def add_thread(self, creation: Creation) -> None:
@@ -220,6 +248,10 @@ def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
     if "id" not in found or "deleting" in found:
         raise NotFound(f"there is no agency {path.parent.name!r}")
     return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"])
+
+
+def _key(row: Sequence[str]) -> KeyInfo:
+    return KeyInfo.model_validate(dict(zip(("id", "name", "role", "created_at"), row, strict=True)))
 
 
 # Looking into an agency's file without waking it.

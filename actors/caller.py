@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from actors.address import Address
 from actors.answers import NotHere, unwrap
@@ -76,7 +77,8 @@ class Caller:
 
         async def ask() -> Any:
             call = self.directory.call_agency.options(max_task_retries=0)
-            return await call.remote(agency_id, method, args, kwargs)
+            with _unless_stopped():
+                return await call.remote(agency_id, method, args, kwargs)
 
         return await self._until_answered(f"agency {agency_id}", ask, done)
 
@@ -122,7 +124,8 @@ class Caller:
 
     async def locate(self, address: Address, missed: int = 0) -> Place:
         """Where an actor is awake; it is woken if it is not. `missed` is an activation that was looked for in vain."""
-        place: Place = unwrap(await self.directory.locate.remote(address, missed))
+        with _unless_stopped():
+            place: Place = unwrap(await self.directory.locate.remote(address, missed))
         while len(self._places) >= REMEMBERED:
             del self._places[next(iter(self._places))]
         self._places[address] = place
@@ -141,8 +144,18 @@ class Caller:
 
     async def ask_directory(self, method: str, *args: object) -> Any:
         try:
-            return unwrap(await getattr(self.directory, method).remote(*args))
+            with _unless_stopped():
+                return unwrap(await getattr(self.directory, method).remote(*args))
         except RayTaskError:
             raise
         except RayError as error:
             raise Unavailable(f"the directory cannot be reached: {type(error).__name__}") from error
+
+
+@contextmanager
+def _unless_stopped() -> Iterator[None]:
+    """Around a call of the directory. One that has died for good was stopped, and waiting for it would not help."""
+    try:
+        yield
+    except ActorDiedError as error:
+        raise Unavailable("the installation was stopped; join it again") from error

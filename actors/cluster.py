@@ -22,19 +22,21 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import local_ray
 from actors.address import Address, Files
-from actors.agency import BlueprintInfo, ThreadPage, checked_name
-from actors.agency_store import AgencyInfo, peek_info
+from actors.agency import ThreadPage, checked_name
+from actors.agency_store import peek_info
 from actors.answers import unwrap
 from actors.caller import Caller, Handle, find_directory
 from actors.directory import Directory
+from actors.keys import Key, digest
 from actors.settings import Settings, load_system, settings
-from actors.status import Status
+from actors.status import Readiness, Status
 from actors.watching import Subscription, Watcher
 from agency.blueprint import RequestContext, ThreadMetadata
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import Event, timestamp
 from agency.messages import Message
+from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey
 from agency.thread.thread import acceptable
 from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
@@ -42,6 +44,10 @@ from agency.turn.state import Limits
 
 WAIT_PIECE = 20.0
 """A long wait is made of calls of at most so many seconds, so that none outlives its host unnoticed."""
+
+READY_SECONDS = 2.5
+TICKET_SECONDS = 3_600.0
+GRANT_CHARS = 10_000
 
 
 class Cluster:
@@ -53,7 +59,10 @@ class Cluster:
 
     @classmethod
     async def join(cls, configured: Settings | None = None, /, *, start: bool = True, **given: object) -> Cluster:
-        """Join the installation that these settings describe; it is started if it does not run, unless told not to."""
+        """Join the installation that these settings describe; it is started if it does not run.
+
+        Without `start`, whatever system runs there is joined.
+        """
         wanted = configured or settings(**given)
         if start:
             load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
@@ -64,7 +73,7 @@ class Cluster:
         except WrongState:
             ray.kill(directory)
             raise
-        for what in ("system", "data_dir", "storage"):
+        for what in ("system", "data_dir", "storage") if start else ("data_dir", "storage"):
             if getattr(running, what) != getattr(wanted, what):
                 raise WrongState(
                     f"what runs in namespace {wanted.namespace!r} has {what} {str(getattr(running, what))!r}, "
@@ -94,6 +103,36 @@ class Cluster:
     async def status(self) -> Status:
         status: Status = await self._caller.ask_directory("status")
         return status
+
+    async def ready(self) -> Readiness:
+        """Whether a thread could run now. It answers within a few seconds and never raises, whatever is broken."""
+        if not ray.is_initialized():
+            return Readiness(ready=False, reason="this process has left Ray")
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                call = self._caller.directory.readiness.options(max_task_retries=0)
+                found: Readiness = await call.remote()
+                return found
+        except TimeoutError:
+            return Readiness(ready=False, reason="the directory does not answer")
+        except Exception as error:  # a broken Ray raises whatever it likes
+            return Readiness(ready=False, reason=f"the directory cannot be reached: {type(error).__name__}")
+
+    # Tickets.
+
+    async def issue_ticket(self, grant: str, seconds: float) -> str:
+        """A ticket that can be redeemed once, by any client of this installation, for what it grants."""
+        _within("a ticket's time in seconds", seconds, 0, TICKET_SECONDS)
+        if len(grant) > GRANT_CHARS:
+            raise InvalidInput(f"what a ticket grants is text of at most {GRANT_CHARS} characters")
+        ticket = secrets.token_urlsafe(32)  # ours, so that it goes no further
+        await self._caller.ask_directory("issue_ticket", digest(ticket), grant, seconds)
+        return ticket
+
+    async def redeem_ticket(self, ticket: str) -> str | None:
+        """What a ticket grants, once; None if there is no such ticket, or no more."""
+        grant: str | None = await self._caller.ask_directory("redeem_ticket", digest(ticket))
+        return grant
 
     # Agencies.
 
@@ -170,6 +209,31 @@ class AgencyHandle:
     async def delete_blueprint(self, name: str) -> None:
         await self._call("delete_blueprint", name, done=NotFound)
 
+    async def create_key(self, name: str, role: KeyRole) -> NewKey:
+        """A key to this agency. Its secret is in the answer, and nowhere else."""
+        key = Key.new(self.id)  # ours, so that repeating the call makes no second one, and its secret stays here
+        made: KeyInfo = await self._call("add_key", key.id, name, role, key.digest)
+        return NewKey(**made.model_dump(by_alias=False), key=key.text)
+
+    async def keys(self) -> list[KeyInfo]:
+        found: list[KeyInfo] = await self._call("keys")
+        return found
+
+    async def revoke_key(self, key_id: str) -> None:
+        """From now on the key opens nothing."""
+        await self._call("revoke_key", key_id, done=NotFound)
+
+    async def check_key(self, key: str) -> KeyInfo | None:
+        """The key that somebody has shown, if it is one of this agency's."""
+        shown = Key.parse(key)
+        if shown is None or shown.agency != self.id:
+            return None
+        try:
+            known: KeyInfo | None = await self._call("check_key", shown.id, shown.digest)
+        except NotFound:  # keys go with their agency
+            return None
+        return known
+
     async def create_thread(
         self,
         agent_type: str,
@@ -183,7 +247,7 @@ class AgencyHandle:
         """A new thread for an agent, at work at once if there is a message; `files` are text by path."""
         messages = () if message == () else acceptable(message)
         new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
-        given = {"request": request, "limits": limits, "files": files}
+        given: dict[str, Any] = {"request": request, "limits": limits, "files": files}
         await self._call("create_thread", agent_type, messages, thread_id=new, **given)
         return ThreadHandle(self._cluster, Address(self.id, new))
 

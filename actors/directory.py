@@ -24,7 +24,7 @@ from ray.exceptions import RayError
 
 from actors.address import Address, Files
 from actors.agencies import Agencies
-from actors.agency_store import AgencyInfo, Creation, is_unfinished
+from actors.agency_store import Creation, is_unfinished
 from actors.alarms import Alarms
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
@@ -32,14 +32,16 @@ from actors.caller import Place
 from actors.fleet import Fleet
 from actors.host import Misplaced
 from actors.settings import Settings, load_system
-from actors.status import Status
+from actors.status import Readiness, Status
 from actors.strikes import Strikes
+from actors.tickets import Tickets
 from agency.clock import now_ms
 from agency.errors import AgencyError, NotFound, Poisoned, Unavailable, WrongState
 from agency.local import HOPELESS
 from agency.parcels import Report
 from agency.store.store import Glance, glance
 from agency.system import AgentSystem
+from agency.tenancy import AgencyInfo
 from agency.thread.thread import Thread
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,8 @@ SCAN_CHUNK = 200
 AGAIN_MS = 2_000
 LOCK_SECONDS = 5.0
 HOUSE_SECONDS = 5.0
+LOADING_SECONDS = 1.0
+STOPPING = "the installation is being stopped"
 
 
 class Directory:
@@ -61,6 +65,7 @@ class Directory:
         self._settings = settings
         self._files = Files(settings.data_dir)
         self._fleet = Fleet(settings, self._host_died)
+        self._tickets = Tickets()
         self._strikes = Strikes(settings.poison_after)
         self._background = Background("the directory")
         self._alarms = Alarms(lambda address: self._background.go(self._rewake(address)))
@@ -170,6 +175,33 @@ class Directory:
 
         return await answer(call())
 
+    async def issue_ticket(self, digest: str, grant: str, seconds: float) -> None:
+        self._tickets.add(digest, grant, seconds)
+
+    async def redeem_ticket(self, digest: str) -> str | None:
+        return self._tickets.take(digest)
+
+    async def readiness(self) -> Readiness:
+        """Whether a thread could run now; soon, whatever goes on."""
+        problem = await self._problem()
+        return Readiness(ready=not problem, hosts=self._fleet.ready, reason=problem)
+
+    async def _problem(self) -> str:
+        if self._refused is not None:
+            return self._refused.message
+        if self._stopping:
+            return STOPPING
+        if not self._started.is_set():
+            return "the directory is still looking for what is there"
+        try:
+            async with asyncio.timeout(LOADING_SECONDS):
+                await self._system()
+        except TimeoutError:
+            return "the system is still being loaded"
+        except AgencyError as error:
+            return str(error)
+        return "" if self._fleet.ready else self._fleet.problem
+
     async def status(self) -> Status:
         await self._started.wait()
         threads = await asyncio.to_thread(self._files.all_threads)
@@ -197,7 +229,7 @@ class Directory:
     async def _control(self) -> Agencies:
         await self._started.wait()
         if self._stopping:
-            raise Unavailable("the installation is being stopped")
+            raise Unavailable(STOPPING)
         system = await self._system()
         if self._agencies is None:
             self._agencies = Agencies(self._settings, system, self)
@@ -261,7 +293,7 @@ class Directory:
     async def _move(self, address: Address, create: Creation | None = None) -> Place:
         """Wake a thread, once however many ask for it."""
         if self._stopping:
-            raise Unavailable("the installation is being stopped")
+            raise Unavailable(STOPPING)
         under_way = self._moving.get(address)
         if under_way is not None and create is None:
             return await asyncio.shield(under_way)

@@ -265,6 +265,16 @@ class Fleet:
 
     # Looking at it.
 
+    @property
+    def ready(self) -> int:
+        """How many hosts could take a thread now."""
+        return sum(entry.room.ready for entry in self._hosts.values())
+
+    @property
+    def problem(self) -> str:
+        """Why there may be none."""
+        return self._broken.message if self._broken is not None else "no host has started yet"
+
     async def host_statuses(self) -> tuple[HostStatus, ...]:
         found = await asyncio.gather(*(_status(entry) for entry in list(self._hosts.values())))
         return tuple(sorted(found, key=lambda host: _number(host.name)))

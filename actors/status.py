@@ -1,4 +1,4 @@
-"""What an installation is doing: its nodes, its hosts, and who lives where."""
+"""What an installation is doing: whether it is ready, its nodes, its hosts, and who lives where."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ class HostStatus(Wire):
     working: int
     """Threads in which a model or a tool is at work right now."""
     rss_bytes: int | None
+
+
+class Readiness(Wire):
+    """Whether a thread could run now."""
+
+    ready: bool
+    hosts: int = 0
+    """Those that are ready."""
+    reason: str = ""
+    """Why not."""
 
 
 class Status(Wire):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar, overload
 
 from actors import Cluster, ThreadHandle
@@ -40,6 +42,16 @@ async def eventually(condition: Callable[[], Awaitable[Value] | Value], seconds:
 async def asleep(cluster: Cluster, *threads: ThreadHandle) -> bool:
     """Whether all of them hibernate."""
     return not await cluster.where([thread.address for thread in threads])
+
+
+def directory_of(cluster: Cluster) -> int:
+    """The process of an installation's directory, which is the one that holds the lock on its folder."""
+    lock = str(cluster.settings.data_dir / "directory.lock")
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if any(str(file.readlink()) == lock for file in (process / "fd").iterdir()):
+                return int(process.name)
+    raise AssertionError(f"nobody holds {lock}")
 
 
 def follow(thread: ThreadHandle, after: int = 0) -> AsyncGenerator[Event, None]:
