@@ -175,6 +175,11 @@ def find(data_dir: Path) -> LocalRay | None:
     return noted if noted is not None and noted.processes and _listens(noted.address) else None
 
 
+def was_started(data_dir: Path) -> bool:
+    """Whether a local Ray of a data folder was started, and not stopped; it may have died."""
+    return _noted(data_dir) is not None
+
+
 def _noted(data_dir: Path) -> LocalRay | None:
     try:
         return LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())

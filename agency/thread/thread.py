@@ -219,7 +219,7 @@ class Thread:
     async def _with_files(self, files: Mapping[str, str]) -> Draft:
         self._check_alive()
         draft = self._store.draft()
-        await self._pipeline.on_files(draft, _valid(_FILES, files, "files"))
+        await self._pipeline.on_files(draft, _valid(_FILES, dict(files), "files"))
         self._check_alive()
         return draft
 

@@ -1,0 +1,20 @@
+"""The `agency` command. Each module has the commands of one subject; this one puts them together."""
+
+from __future__ import annotations
+
+import sys
+
+from agency.errors import AgencyError
+from dashboard.command import installation, serving
+from dashboard.command.console import app, complain
+
+__all__ = ["app", "installation", "main", "serving"]
+
+
+def main() -> None:
+    """What `agency` runs: an error that we know is told in a line or two, without a stack."""
+    try:
+        app()
+    except AgencyError as error:
+        complain(error)
+        sys.exit(1)

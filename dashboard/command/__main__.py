@@ -1,0 +1,3 @@
+from dashboard.command import main
+
+main()

@@ -1,0 +1,94 @@
+"""`agency up`, `down` and `status`: the cluster side, with or without a gateway in front."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from rich.table import Table
+
+from actors import Cluster, Settings, Status, local_ray
+from actors.settings import settings
+from agency.errors import NotFound
+from dashboard.command.console import AsJson, DataDir, System, app, err, out, print_json
+from dashboard.gateway.found import notes, stop
+
+DEMO = "dashboard.demo:system"
+STOP_SECONDS = 10.0
+
+
+def installation(data_dir: Path | None, system: str = DEMO) -> Settings:
+    """The settings of an installation, by option and environment. Which system matters only to whoever starts it."""
+    given: dict[str, object] = {} if data_dir is None else {"data_dir": data_dir}
+    return settings(system=system, **given)
+
+
+def chosen(system: str | None) -> str:
+    return system or os.environ.get("AGENCY_SYSTEM") or DEMO
+
+
+@app.command()
+def up(system: System = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Start an installation without a gateway: Ray, if none runs, and the hosts. It goes on after this command."""
+    asyncio.run(_show(installation(data_dir, chosen(system)), start=True, as_json=as_json))
+
+
+@app.command()
+def status(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """What runs: nodes, hosts, and how many threads are awake."""
+    asyncio.run(_show(installation(data_dir), start=False, as_json=as_json))
+
+
+async def _show(wanted: Settings, *, start: bool, as_json: bool) -> None:
+    cluster = await Cluster.join(wanted, start=start)
+    found = await cluster.status()
+    if as_json:
+        print_json(found)
+    else:
+        _print(cluster.settings, found)
+
+
+def _print(running: Settings, found: Status) -> None:
+    out.print(f"[bold]{running.system}[/] in {running.data_dir}", highlight=False)
+    for gateway in notes(running.data_dir):
+        out.print(f"gateway {gateway.url} (process {gateway.pid})", highlight=False)
+    out.print(f"{found.awake} threads awake, {found.hibernated} hibernated")
+    table = Table("host", "node", "role", "state", "threads", "at work", "memory")
+    for host in found.hosts:
+        memory = "" if host.rss_bytes is None else f"{host.rss_bytes / 2**20:.0f} MB"
+        table.add_row(
+            host.name, host.node[:8], host.role, host.state, str(len(host.threads)), str(host.working), memory
+        )
+    out.print(table)
+
+
+@app.command()
+def down(data_dir: DataDir = None) -> None:
+    """Stop what `serve` and `up` have started: gateways, hosts, and a local Ray. The next start continues every run."""
+    wanted = installation(data_dir)
+    gateways = _stop_gateways(wanted.data_dir)
+    if asyncio.run(_stop_hosts(wanted)) or gateways:
+        err.print("stopped; the next start continues every run")
+    else:
+        err.print(f"nothing runs in {wanted.data_dir}", highlight=False)
+
+
+def _stop_gateways(data_dir: Path) -> int:
+    running = notes(data_dir)
+    for gateway in running:
+        stop(gateway)
+    deadline = time.monotonic() + STOP_SECONDS
+    while notes(data_dir) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return len(running)
+
+
+async def _stop_hosts(wanted: Settings) -> bool:
+    """Whether there was anything to stop: hosts, or a local Ray even if nothing lives in it."""
+    try:
+        await (await Cluster.join(wanted, start=False)).down()
+    except NotFound:
+        return await asyncio.to_thread(local_ray.stop, wanted.data_dir)
+    return True

@@ -1,0 +1,55 @@
+"""`agency serve`: the gateway, and the installation behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from actors import Cluster
+from actors.settings import Settings, load_system
+from dashboard import demo
+from dashboard.command.console import DataDir, System, app, err
+from dashboard.command.installation import DEMO, chosen, installation
+from dashboard.gateway import logs
+from dashboard.gateway.server import Gateway
+from dashboard.gateway.settings import gateway_settings
+
+
+@app.command()
+def serve(
+    system: System = None,
+    host: Annotated[str | None, typer.Option(help="[dim]127.0.0.1 unless given[/]", show_default=False)] = None,
+    port: Annotated[int | None, typer.Option(help="[dim]8000 unless given; 0 takes a free one[/]")] = None,
+    data_dir: DataDir = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a secret.")] = False,
+    log_level: Annotated[str, typer.Option(help="How much is logged.")] = "INFO",
+) -> None:
+    """Serve agents: the dashboard, the REST API and live events. [dim]AGENCY_SECRET is what clients must show.[/]
+
+    Ray is started if none runs. Threads go on when this ends; [bold]agency down[/] stops everything.
+    """
+    logs.set_up(log_level.upper())
+    settings = gateway_settings(host=host, port=port, insecure=insecure or None)
+    os.environ.pop("AGENCY_SECRET", None)  # nobody's but ours: hosts run other people's code
+    wanted = installation(data_dir, chosen(system))
+    load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
+    err.print("starting …")
+    asyncio.run(Gateway(settings, wanted).run(partial(_greet, wanted)))
+
+
+async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:
+    if wanted.system == DEMO:
+        await _furnish(cluster)
+    err.print(f"\n  dashboard  [bold]{url}[/]\n  API        {url}/openapi.json\n", highlight=False)
+    err.print("  [dim]Ctrl-C ends the gateway; threads go on. `agency down` stops everything.[/]\n", highlight=False)
+
+
+async def _furnish(cluster: Cluster) -> None:
+    """Give the demo an agency with a thread in it, so that there is something to see."""
+    if not await cluster.agencies(limit=1):
+        agency = await cluster.create_agency("Demo", agency_id="demo")
+        await agency.create_thread(demo.AGENT, demo.TASK, thread_id="welcome")

@@ -1,0 +1,160 @@
+"""Who is asking, and what they may do.
+
+There are two kinds of credentials. The installation's secret opens everything. A key belongs to one agency and has a
+role there; for its holder, other agencies do not exist. Both come as `Authorization: Bearer …` or `X-SECRET`, or as a
+ticket: issued to whoever shows one of them, good for one request within seconds, for browsers, which cannot send
+headers with a WebSocket. Without a secret the gateway is open: whoever reaches it may do everything.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal
+
+import structlog
+from fastapi import Depends, Security
+from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer
+from pydantic import SecretStr
+from starlette.requests import HTTPConnection
+
+from actors import Cluster, agency_of_key
+from agency.api import Ticket
+from agency.clock import now_ms
+from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable
+from agency.events import timestamp
+from agency.wire import Wire
+
+TICKET_SECONDS = 30.0
+
+Role = Literal["viewer", "operator", "admin"]
+RANKS: dict[Role, int] = {"viewer": 0, "operator": 1, "admin": 2}
+
+
+class Principal(Wire):
+    """Whoever is asking. Without an agency, it is the installation's owner."""
+
+    agency: str | None = None
+    role: Role = "admin"
+    key: str | None = None
+
+    @property
+    def is_owner(self) -> bool:
+        return self.agency is None
+
+    def check(self, agency: str, needed: Role) -> None:
+        if self.is_owner:
+            return
+        if self.agency != agency:
+            raise NotFound(f"there is no agency {agency!r}")
+        if RANKS[self.role] < RANKS[needed]:
+            raise Forbidden(f"that takes a key with the role {needed!r}; this one is a {self.role}'s")
+
+
+class Doorkeeper:
+    def __init__(self, secret: SecretStr | None) -> None:
+        self._secret = None if secret is None else secret.get_secret_value().encode()
+
+    @property
+    def is_open(self) -> bool:
+        return self._secret is None
+
+    async def who(self, cluster: Cluster, credential: str | None, ticket: str | None) -> Principal:
+        """Whoever shows this. A key counts as what it is, also where no secret is needed."""
+        if ticket is not None:
+            grant = await cluster.redeem_ticket(ticket)
+            if grant is None:
+                raise Unauthorized("the ticket is unknown, used or too old: ask for a new one at POST /tickets")
+            return Principal.model_validate_json(grant)
+        if credential is not None and (agency := agency_of_key(credential)) is not None:
+            return await _holder(cluster, agency, credential)
+        if self._secret is None:
+            return Principal()
+        if credential is None:
+            raise Unauthorized("this needs the secret or a key, as `Authorization: Bearer …` or `X-SECRET`")
+        if not hmac.compare_digest(credential.encode("utf-8", "replace"), self._secret):
+            raise Unauthorized("that is not the secret")
+        return Principal()
+
+    async def issue(self, cluster: Cluster, principal: Principal) -> Ticket:
+        ticket = await cluster.issue_ticket(principal.model_dump_json(), TICKET_SECONDS)
+        return Ticket(ticket=ticket, expires_at=timestamp(now_ms() + int(1000 * TICKET_SECONDS)))
+
+    async def still_valid(self, cluster: Cluster, principal: Principal) -> bool:
+        """Whether a key has not been revoked since."""
+        if principal.agency is None or principal.key is None:
+            return True
+        try:
+            return principal.key in {key.id for key in await cluster.agency(principal.agency).keys()}
+        except NotFound:
+            return False
+        except Unavailable:
+            return True
+
+
+async def _holder(cluster: Cluster, agency: str, text: str) -> Principal:
+    try:
+        key = await cluster.agency(agency).check_key(text)
+    except NotFound:
+        key = None
+    if key is None:
+        raise Unauthorized("the key is not known, or was revoked")
+    return Principal(agency=agency, role=key.role, key=key.id)
+
+
+# What routes ask for.
+
+_bearer = HTTPBearer(auto_error=False, description="The secret, or a key of an agency.")
+_header = APIKeyHeader(name="X-SECRET", auto_error=False, description="The secret, or a key of an agency.")
+_query = APIKeyQuery(name="ticket", auto_error=False, description="A ticket from `POST /tickets`.")
+
+
+def credential(connection: HTTPConnection) -> str | None:
+    """What a request shows; looked up here and not by FastAPI, which has no such thing for sockets."""
+    scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and bearer.strip():
+        return bearer.strip()
+    return connection.headers.get("x-secret")
+
+
+def cluster_of(connection: HTTPConnection) -> Cluster:
+    joined: Cluster | None = connection.app.state.cluster
+    if joined is None:
+        raise Unavailable("the installation is being started; try again in some seconds")
+    return joined
+
+
+async def principal_of(connection: HTTPConnection) -> Principal:
+    doorkeeper: Doorkeeper = connection.app.state.doorkeeper
+    ticket = connection.query_params.get("ticket")
+    principal = await doorkeeper.who(cluster_of(connection), credential(connection), ticket)
+    if principal.key is not None:
+        structlog.contextvars.bind_contextvars(key=principal.key)
+    return principal
+
+
+async def owner_only(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    if not principal.is_owner:
+        raise Forbidden("that takes the installation's secret; this is a key of one agency")
+    return principal
+
+
+def may(needed: Role) -> Callable[..., Awaitable[Principal]]:
+    """A dependency: only for those who have this role, or a higher one, in the agency of the path."""
+
+    async def check(agency_id: str, principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+        principal.check(agency_id, needed)
+        return principal
+
+    return check
+
+
+SCHEMES = (Security(_bearer), Security(_header), Security(_query))
+"""For the OpenAPI document: any one of them."""
+
+TheCluster = Annotated[Cluster, Depends(cluster_of)]
+Viewer = Depends(may("viewer"))
+Operator = Depends(may("operator"))
+Admin = Depends(may("admin"))
+Anybody = Annotated[Principal, Depends(principal_of)]
+Owner = Annotated[Principal, Depends(owner_only)]

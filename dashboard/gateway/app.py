@@ -1,0 +1,78 @@
+"""The app: routes, what stands before them, and the document that describes them."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from starlette.middleware.cors import CORSMiddleware
+
+from dashboard.gateway import problems
+from dashboard.gateway.access import SCHEMES, Anybody, Doorkeeper
+from dashboard.gateway.guard import Guard, Rates
+from dashboard.gateway.live import Lines
+from dashboard.gateway.routes import agencies, blueprints, installation, live, pages, threads
+from dashboard.gateway.settings import GatewaySettings
+
+DESCRIPTION = """\
+Durable multi-agent threads. An agency has blueprints and threads; a thread is one agent's conversation, with one run
+at a time. Everything that has happened in a thread is an event with a number.
+
+Live events are also to be had over WebSockets, at `/agency/{agencyId}/agent/{threadId}/ws?after=` for one thread and at
+`/agency/{agencyId}/ws?after=` for all of an agency's: every event after that number, then those to come, as JSON.
+"""
+
+
+def create_app(settings: GatewaySettings) -> FastAPI:
+    """The gateway, not yet joined to anything: `app.state.cluster` is to be set to a `Cluster`."""
+    app = FastAPI(
+        title="Agency",
+        version=version("agency"),
+        description=DESCRIPTION,
+        openapi_url=None,  # it takes the secret, too
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.settings = settings
+    app.state.cluster = None
+    app.state.doorkeeper = Doorkeeper(settings.secret)
+    app.state.lines = Lines(settings.sockets)
+    app.state.rates = Rates(settings.rate, settings.burst)
+    problems.install(app)
+    for router in (agencies.router, blueprints.router, threads.router, live.router):
+        app.include_router(router, dependencies=list(SCHEMES))
+    app.include_router(installation.router)
+    app.include_router(pages.router)
+    app.get("/openapi.json", include_in_schema=False)(_document)
+    app.openapi = lambda: _describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID"],
+        )
+    app.add_middleware(Guard, body_bytes=settings.body_bytes)
+    return app
+
+
+async def _document(request: Request, who: Anybody) -> dict[str, Any]:
+    app: FastAPI = request.app
+    return app.openapi()
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = document["components"]["schemas"]
+        schemas["Problem"] = problems.Problem.model_json_schema()
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)  # FastAPI's way to refuse; ours is a Problem
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+        app.openapi_schema = document
+    return app.openapi_schema

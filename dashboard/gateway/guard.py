@@ -1,0 +1,163 @@
+"""What stands before every request: how large it may be, how many may come, and which web pages may send them.
+
+Without a secret the gateway trusts whoever reaches it, and every page in the same person's browser can reach loopback.
+So then it takes requests under its own names only, which a page that has its own name pointed here cannot offer, and
+nothing that changes anything, and no sockets, from pages of other sites.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import time
+from collections import OrderedDict
+
+import structlog
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agency.errors import Forbidden, RateLimited, TooLarge
+from dashboard.gateway.metrics import LATENCY, REQUESTS
+from dashboard.gateway.problems import as_problem
+from dashboard.gateway.settings import GatewaySettings
+
+log = structlog.get_logger(__name__)
+
+CLIENTS = 10_000
+"""How many clients' rates are remembered."""
+
+QUIET = ("/healthz", "/metrics")
+"""Asked all the time, and not worth a line in the log unless they fail."""
+
+_PATH = re.compile(r"/agency/(?P<agency>[\w-]+)(?:/agent/(?P<thread>[\w-]+))?")
+
+
+class Rates:
+    """A bucket of requests for each client: full at first, filled up at a steady rate."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> None:
+        now = time.monotonic()
+        left, at = self._left.pop(client, (float(self._burst), now))
+        left = min(self._burst, left + (now - at) * self._rate)
+        self._left[client] = (max(left - 1, 0.0), now)
+        if len(self._left) > CLIENTS:
+            self._left.popitem(last=False)
+        if left < 1:
+            raise RateLimited(f"more than {self._rate:g} requests a second; try again in a moment")
+
+
+def check_caller(connection: HTTPConnection) -> None:
+    """Refuse whom this gateway does not talk to at all: too many requests, a foreign name, a foreign page."""
+    settings: GatewaySettings = connection.app.state.settings
+    rates: Rates = connection.app.state.rates
+    rates.take(connection.client.host if connection.client is not None else "")
+    if settings.secret is None:
+        _check_name(connection, settings)
+        _check_page(connection, settings)
+
+
+def _check_name(connection: HTTPConnection, settings: GatewaySettings) -> None:
+    name = connection.url.hostname or ""
+    if settings.is_loopback and not (name in ("localhost", settings.host) or _is_loopback(name)):
+        raise Forbidden(f"this server is not called {name[:100]!r}; without a secret it is reached as localhost only")
+
+
+def _check_page(connection: HTTPConnection, settings: GatewaySettings) -> None:
+    origin = connection.headers.get("origin")
+    if origin in settings.cors_origins or connection.scope.get("method") in ("GET", "HEAD", "OPTIONS"):
+        return
+    if connection.scope["type"] == "websocket":
+        foreign = origin is not None and origin.partition("://")[2] != connection.headers.get("host")
+    else:
+        foreign = connection.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    if foreign:
+        raise Forbidden("pages of other sites may not use this server; AGENCY_CORS_ORIGINS names those that may")
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp, body_bytes: int) -> None:
+        self._app = app
+        self._body_bytes = body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        found = _PATH.match(scope["path"])
+        names = {} if found is None else {name: value for name, value in found.groupdict().items() if value}
+        with structlog.contextvars.bound_contextvars(**names):
+            await _Exchange(self._app, scope, receive, send, self._body_bytes).run()
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, body_bytes: int) -> None:
+        self._app = app
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._most = body_bytes
+        self._got = 0
+        self._status: int | None = None
+        self._refused = False
+
+    async def run(self) -> None:
+        began = time.perf_counter()
+        try:
+            check_caller(HTTPConnection(self._scope))
+            self._check_announced()
+            await self._app(self._scope, self._counted, self._watched)
+        except Exception as error:
+            if self._status is None:
+                await as_problem(error)(self._scope, self._receive, self._watched)
+            else:
+                log.error("an answer broke off", exc_info=error)
+        finally:
+            self._note(time.perf_counter() - began)
+
+    def _check_announced(self) -> None:
+        for name, value in self._scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self._most:
+                raise self._too_large()
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"a request has at most {self._most} bytes")
+
+    async def _counted(self) -> Message:
+        message = await self._receive()
+        self._got += len(message.get("body", b""))
+        if self._got > self._most and self._status is None:
+            await as_problem(self._too_large())(self._scope, self._receive, self._watched)
+            self._refused = True
+        return {"type": "http.disconnect"} if self._refused else message
+
+    async def _watched(self, message: Message) -> None:
+        if self._refused:
+            return
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message["headers"] = [*message.get("headers", []), (b"x-content-type-options", b"nosniff")]
+        await self._send(message)
+
+    def _note(self, seconds: float) -> None:
+        method, path, status = self._scope["method"], self._scope["path"], self._status or 499
+        route = getattr(self._scope.get("route"), "path", "none")
+        REQUESTS.labels(method, route, str(status)).inc()
+        LATENCY.labels(method, route).observe(seconds)
+        if path not in QUIET or status >= 400:
+            log.info("request", method=method, path=path, status=status, ms=round(1000 * seconds, 1))

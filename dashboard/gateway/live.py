@@ -1,0 +1,158 @@
+"""Events as they happen, to one client: over a WebSocket, or as server-sent events.
+
+A feed is pulled: a client that does not take its events stops the pulling, and after a while it is sent away, to come
+back with the number of the last event that it has got. So slow clients cost a bounded buffer and never an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Protocol
+
+from pydantic_core import from_json
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from agency.errors import AgencyError, NotFound, RateLimited
+from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
+
+BEAT_SECONDS = 15.0
+"""How often a client that gets nothing is told that the line is alive, and its key is looked at again."""
+
+SLOW_SECONDS = 30.0
+"""How long one event may take to be taken."""
+
+GONE, REVOKED, TOO_SLOW, RESTART = 4404, 4401, 4408, 1012
+"""Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; come back."""
+
+StillValid = Callable[[], Awaitable[bool]]
+
+
+class Feed(Protocol):
+    """Events as JSON, until it is closed or what it follows is deleted."""
+
+    def __aiter__(self) -> AsyncIterator[str]: ...
+
+    def close(self) -> None: ...
+
+
+class Lines:
+    """How many clients are being served; there is a limit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open = 0
+
+    def __enter__(self) -> None:
+        if self._open >= self._most:
+            raise RateLimited(f"{self._most} live connections are open, and that is all that this gateway serves")
+        self._open += 1
+        OPEN_FEEDS.set(self._open)
+
+    def __exit__(self, *exception: object) -> None:
+        self._open -= 1
+        OPEN_FEEDS.set(self._open)
+
+
+async def _beating(feed: Feed, seconds: float) -> AsyncGenerator[str | None, None]:
+    """What the feed gives, and None whenever it gives nothing for so long."""
+    source = aiter(feed)
+    coming: asyncio.Future[str] | None = None
+    try:
+        while True:
+            if coming is None:
+                coming = asyncio.ensure_future(anext(source))
+            done, _ = await asyncio.wait({coming}, timeout=seconds)
+            if not done:
+                yield None
+                continue
+            event, coming = coming.result(), None
+            yield event
+    finally:
+        if coming is not None:
+            coming.cancel()
+            with suppress(asyncio.CancelledError, AgencyError):
+                await coming
+        feed.close()
+
+
+async def over_socket(websocket: WebSocket, feed: Feed, still_valid: StillValid) -> None:
+    """Send a feed over a socket that was accepted, until one of the two ends."""
+    sending = asyncio.create_task(_send(websocket, feed, still_valid))
+    reading = asyncio.create_task(_read(websocket))
+    try:
+        await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            code, reason = sending.result()
+            with suppress(RuntimeError):  # it has gone away by itself
+                await websocket.close(code, reason)
+    finally:
+        for task in (sending, reading):
+            task.cancel()
+        await asyncio.gather(sending, reading, return_exceptions=True)
+
+
+async def _send(websocket: WebSocket, feed: Feed, still_valid: StillValid) -> tuple[int, str]:
+    """Send until something is in the way: the code with which to close, and why."""
+    since = _now()
+    events = _beating(feed, BEAT_SECONDS)
+    try:
+        async for event in events:
+            if event is None:
+                if not await still_valid():
+                    return REVOKED, "the key was revoked"
+                continue
+            async with asyncio.timeout(SLOW_SECONDS):
+                await websocket.send_text(event)
+            _measure(event, since)
+    except TimeoutError:
+        return TOO_SLOW, "too slow: come back with the number of the last event that you have"
+    except NotFound as error:
+        return GONE, str(error)[:100]
+    except (AgencyError, WebSocketDisconnect):
+        pass
+    finally:
+        await events.aclose()
+    return RESTART, "come back with the number of the last event that you have"
+
+
+async def _read(websocket: WebSocket) -> None:
+    """Return when the client has gone away. What it says meanwhile means nothing."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def as_sent_events(feed: Feed, number: str, still_valid: StillValid) -> AsyncGenerator[str, None]:
+    """A feed in the format of server-sent events; `number` names the field that is an event's id."""
+    since = _now()
+    events = _beating(feed, BEAT_SECONDS)
+    yield "retry: 1000\n\n"
+    try:
+        async for event in events:
+            if event is None:
+                if not await still_valid():
+                    return
+                yield ": the line is alive\n\n"
+                continue
+            found = from_json(event)[number]
+            yield f"data: {event}\n\n" if found is None else f"id: {found}\ndata: {event}\n\n"
+            _measure(event, since)
+    except AgencyError:
+        return
+    finally:
+        await events.aclose()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _measure(event: str, since: str) -> None:
+    """How long an event took to get here, if it has happened while the client was listening."""
+    start = event.find('"ts":"') + 6
+    happened = event[start : event.find('"', start)]
+    if happened[:23] >= since[:23]:
+        with suppress(ValueError):
+            FEED_LAG.observe(max(0.0, (datetime.now(UTC) - datetime.fromisoformat(happened)).total_seconds()))

@@ -1,0 +1,122 @@
+"""How the gateway says no: every refusal is `application/problem+json` (RFC 9457) with a stable `code`.
+
+The codes are those of `agency.errors`; here each gets its HTTP status. What nobody foresaw is told apart by a number
+that the log has too, and by nothing else: no stack, no message that might hold a secret.
+"""
+
+from __future__ import annotations
+
+import http
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from agency import errors
+from agency.errors import AgencyError
+from agency.wire import Wire
+
+log = structlog.get_logger(__name__)
+
+MEDIA = "application/problem+json"
+
+STATUSES: dict[type[AgencyError], int] = {
+    errors.InvalidInput: 400,
+    errors.DefinitionError: 400,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.WrongState: 409,
+    errors.TooLarge: 413,
+    errors.RateLimited: 429,
+    errors.Unavailable: 503,
+    errors.StaleActivation: 503,
+}
+"""Whatever is not here is our own fault: 500."""
+
+MEANINGS = {
+    400: "What was sent cannot be accepted; nothing was changed.",
+    401: "There is no secret, key or ticket, or a wrong one.",
+    403: "Whoever is asking may not do that.",
+    404: "There is no such thing, or it is not visible to whoever is asking.",
+    409: "It does not fit what the thread is doing now; nothing was changed.",
+    413: "It is larger than this installation accepts.",
+    429: "Too many requests; `Retry-After` says when to try again.",
+    503: "Nobody could answer in time; try again.",
+}
+
+
+class Problem(Wire):
+    """Why a request was refused."""
+
+    type: str = Field(description="A name for this kind of problem.", examples=["urn:agency:problem:ERR_NOT_FOUND"])
+    title: str = Field(description="The HTTP status in words.", examples=["Not Found"])
+    status: int = Field(description="The HTTP status.", examples=[404])
+    detail: str = Field(description="What is wrong here, for people.", examples=["there is no agency 'bakery'"])
+    code: str = Field(description="The same for ever, for programs.", examples=["ERR_NOT_FOUND"])
+
+
+def problem(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    title = http.HTTPStatus(status).phrase
+    body = Problem(type=f"urn:agency:problem:{code}", title=title, status=status, detail=detail, code=code)
+    return JSONResponse(body.model_dump(), status, headers=dict(headers or {}), media_type=MEDIA)
+
+
+def as_problem(error: Exception) -> JSONResponse:
+    """The answer to a request that raised this."""
+    match error:
+        case AgencyError() if (status := _status(error)) is not None:
+            headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
+            return problem(status, error.code, str(error), headers.get(status))
+        case HTTPException(status_code=404):
+            return problem(
+                404, errors.NotFound.code, "there is nothing at this address; /openapi.json lists what there is"
+            )
+        case HTTPException(status_code=405):
+            return problem(405, "ERR_METHOD", "this address does not take that method", error.headers)
+        case HTTPException():
+            return problem(error.status_code, errors.InvalidInput.code, str(error.detail), error.headers)
+        case RequestValidationError():
+            return problem(400, errors.InvalidInput.code, _explain(error))
+        case _:
+            number = secrets.token_hex(4)
+            log.error("internal error", number=number, exc_info=error)
+            code = error.code if isinstance(error, AgencyError) else AgencyError.code
+            return problem(500, code, f"our own fault; the log has it under {number}")
+
+
+def _status(error: AgencyError) -> int | None:
+    return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), None)
+
+
+def _explain(error: RequestValidationError) -> str:
+    """What is wrong, in one line; never with the input itself, which may be long or secret."""
+    problems = []
+    for each in error.errors():
+        where = ".".join(str(part) for part in each["loc"] if part != "body")
+        problems.append(f"{where}: {each['msg']}" if where else str(each["msg"]))
+    return "; ".join(problems)[:2_000]
+
+
+async def _handle(request: Request, error: Exception) -> JSONResponse:
+    return as_problem(error)
+
+
+def install(app: FastAPI) -> None:
+    for kind in (AgencyError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _handle)
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For a route's `responses`: what it may refuse with, besides what every route may."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {"description": MEANINGS[status], "content": {MEDIA: {"schema": schema}}}
+        for status in sorted({400, 401, 403, 413, 429, 503, *statuses})
+    }

@@ -1,0 +1,1 @@
+"""The gateway's addresses, by what they are about."""

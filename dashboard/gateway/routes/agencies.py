@@ -1,0 +1,98 @@
+"""Agencies: making, listing, renaming and deleting them, and their keys."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+from fastapi import APIRouter, Query, status
+
+from agency import api
+from agency.errors import NotFound
+from agency.tenancy import AgencyInfo, KeyInfo, NewKey
+from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer
+from dashboard.gateway.problems import refusals
+
+router = APIRouter(tags=["agencies"])
+
+
+@router.get("/agencies", responses=refusals())
+async def list_agencies(
+    cluster: TheCluster,
+    who: Anybody,
+    after: Annotated[str, Query(max_length=64, description="`next` of the page before.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> api.AgencyPage:
+    """The agencies that are visible to whoever is asking."""
+    if who.agency is not None:
+        return api.AgencyPage(agencies=(await cluster.agency(who.agency).info(),))
+    found = await cluster.agencies(after, limit + 1)
+    return api.AgencyPage(agencies=tuple(found[:limit]), next=found[limit - 1].id if len(found) > limit else None)
+
+
+@router.post("/agencies", status_code=status.HTTP_201_CREATED, responses=refusals(409))
+async def create_agency(cluster: TheCluster, owner: Owner, body: api.NewAgency | None = None) -> AgencyInfo:
+    """A new agency."""
+    wanted = body or api.NewAgency()
+    agency_id = None if wanted.idempotency_key is None else derived("agc", wanted.idempotency_key)
+    return await (await cluster.create_agency(wanted.name, agency_id=agency_id)).info()
+
+
+@router.get("/agency/{agency_id}", dependencies=[Viewer], responses=refusals(404))
+async def get_agency(cluster: TheCluster, agency_id: str) -> AgencyInfo:
+    return await cluster.agency(agency_id).info()
+
+
+@router.patch("/agency/{agency_id}", dependencies=[Admin], responses=refusals(404))
+async def rename_agency(cluster: TheCluster, agency_id: str, body: api.AgencyChange) -> AgencyInfo:
+    return await cluster.agency(agency_id).rename(body.name)
+
+
+@router.delete(
+    "/agency/{agency_id}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404)
+)
+async def delete_agency(cluster: TheCluster, agency_id: str) -> None:
+    """Delete an agency with all its threads, blueprints and keys."""
+    await cluster.agency(agency_id).delete()
+
+
+@router.get("/agency/{agency_id}/keys", dependencies=[Admin], responses=refusals(404))
+async def list_keys(cluster: TheCluster, agency_id: str) -> api.KeyList:
+    """The agency's keys, without what has to be shown."""
+    return api.KeyList(keys=tuple(await cluster.agency(agency_id).keys()))
+
+
+@router.post(
+    "/agency/{agency_id}/keys",
+    status_code=status.HTTP_201_CREATED,
+    dependencies=[Admin],
+    responses=refusals(404),
+)
+async def create_key(cluster: TheCluster, agency_id: str, body: api.KeyWanted) -> NewKey:
+    """A new key: `key` is what its holder shows, and is not to be had a second time."""
+    return await cluster.agency(agency_id).create_key(body.name, body.role)
+
+
+@router.get("/agency/{agency_id}/keys/{key_id}", dependencies=[Admin], responses=refusals(404))
+async def get_key(cluster: TheCluster, agency_id: str, key_id: str) -> KeyInfo:
+    found = next((key for key in await cluster.agency(agency_id).keys() if key.id == key_id), None)
+    if found is None:
+        raise NotFound(f"the agency has no key {key_id!r}")
+    return found
+
+
+@router.delete(
+    "/agency/{agency_id}/keys/{key_id}",
+    status_code=status.HTTP_204_NO_CONTENT,
+    dependencies=[Admin],
+    responses=refusals(404),
+)
+async def revoke_key(cluster: TheCluster, agency_id: str, key_id: str) -> None:
+    """From now on the key opens nothing."""
+    await cluster.agency(agency_id).revoke_key(key_id)
+
+
+def derived(prefix: str, *parts: str) -> str:
+    """The one id that a request with an idempotency key can make."""
+    named = "\0".join(parts).encode("utf-8", "replace")
+    return f"{prefix}_{hashlib.blake2b(named, digest_size=10).hexdigest()}"

@@ -1,0 +1,45 @@
+"""The installation itself: whether it is ready, what it is doing, its figures, and tickets to its sockets."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response, status
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from actors import Status
+from agency import api
+from agency.errors import Unavailable
+from dashboard.gateway.access import Anybody, Doorkeeper, Owner, TheCluster
+from dashboard.gateway.metrics import exposition
+from dashboard.gateway.problems import refusals
+
+router = APIRouter(tags=["installation"])
+
+_PROMETHEUS = {"description": "In Prometheus' text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+@router.get("/healthz", responses=refusals())
+async def healthz(cluster: TheCluster) -> api.Health:
+    """Ready: a thread could run now."""
+    found = await cluster.ready()
+    if not found.ready:
+        raise Unavailable(found.reason)
+    return api.Health(hosts=found.hosts)
+
+
+@router.get("/status", responses=refusals())
+async def installation_status(cluster: TheCluster, owner: Owner) -> Status:
+    """Nodes, hosts, and who lives where."""
+    return await cluster.status()
+
+
+@router.get("/metrics", response_class=Response, responses={**refusals(), 200: _PROMETHEUS})
+async def metrics(cluster: TheCluster, owner: Owner) -> Response:
+    """Figures for Prometheus."""
+    return Response(exposition(await cluster.metrics()), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.post("/tickets", status_code=status.HTTP_201_CREATED, responses=refusals())
+async def issue_ticket(request: Request, cluster: TheCluster, who: Anybody) -> api.Ticket:
+    """A ticket with the rights of whoever is asking, for one request within half a minute: for sockets of browsers."""
+    doorkeeper: Doorkeeper = request.app.state.doorkeeper
+    return await doorkeeper.issue(cluster, who)

@@ -1,0 +1,167 @@
+"""Events: what has happened, in pages, and what happens, live; from any number on, without a gap or a repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request, WebSocket
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
+
+from actors import Cluster
+from actors.address import Address
+from agency import api
+from agency.errors import AgencyError, InvalidInput
+from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, may, principal_of
+from dashboard.gateway.guard import check_caller
+from dashboard.gateway.live import Feed, Lines, StillValid, as_sent_events, over_socket
+from dashboard.gateway.problems import as_problem, refusals
+from dashboard.gateway.routes.threads import After, Limit
+
+router = APIRouter(tags=["events"])
+
+STREAM = "text/event-stream"
+LastEventId = Annotated[
+    int | None,
+    Header(ge=0, lt=2**63, description="For server-sent events: begin after this one, whatever `after` says."),
+]
+AfterOrNow = Annotated[
+    Annotated[int, Field(ge=0, lt=2**63)] | Literal["now"],
+    Query(description="Begin after this `cursor`; 0 is the beginning. A live feed may also begin `now`."),
+]
+Asking = Annotated[Principal, Depends(may("viewer"))]
+
+
+def _pages(model: type[Any]) -> dict[int | str, dict[str, Any]]:
+    """A page as JSON, or with `Accept: text/event-stream` everything and then what happens."""
+    both = "A page; or, with `Accept: text/event-stream`, every event and then those to come."
+    return {200: {"model": model, "description": both, "content": {STREAM: {"schema": {"type": "string"}}}}}
+
+
+@router.get(
+    "/agency/{agency_id}/agent/{thread_id}/events",
+    responses={**refusals(404), **_pages(api.EventPage)},
+    response_model=api.EventPage,
+)
+async def thread_events(
+    request: Request,
+    cluster: TheCluster,
+    who: Asking,
+    agency_id: str,
+    thread_id: str,
+    after: After = 0,
+    limit: Limit = 1_000,
+    last_event_id: LastEventId = None,
+) -> api.EventPage | Response:
+    """A thread's events after a seq. Seqs count from 1 without a gap and never expire."""
+    thread = cluster.thread(agency_id, thread_id)
+    if _wants_stream(request):
+        await thread.metadata()
+        begin = after if last_event_id is None else last_event_id
+        return _stream(request, partial(cluster.subscribe, thread.address, begin), "seq", _still_valid(request, who))
+    events = tuple(await thread.stored_events(after, limit))
+    return api.EventPage(events=events, next=events[-1].seq if len(events) == limit else None)
+
+
+@router.get(
+    "/agency/{agency_id}/events",
+    responses={**refusals(404), **_pages(api.AgencyEventPage)},
+    response_model=api.AgencyEventPage,
+)
+async def agency_events(
+    request: Request,
+    cluster: TheCluster,
+    who: Asking,
+    agency_id: str,
+    after: AfterOrNow = 0,
+    limit: Limit = 1_000,
+    last_event_id: LastEventId = None,
+) -> api.AgencyEventPage | Response:
+    """The stored events of all of an agency's threads after a cursor. Cursors count from 1 and never expire."""
+    agency = cluster.agency(agency_id)
+    if _wants_stream(request):
+        await agency.info()
+        begin = last_event_id if last_event_id is not None else None if after == "now" else after
+        return _stream(
+            request, partial(cluster.subscribe_agency, agency_id, begin), "cursor", _still_valid(request, who)
+        )
+    if after == "now":
+        raise InvalidInput("a page begins after a number; `now` is for live feeds")
+    found = await agency.stored_events(after, limit)
+    events = tuple(api.AgencyEvent.model_validate_json(each) for each in found)
+    return api.AgencyEventPage(events=events, next=events[-1].cursor if len(events) == limit else None)
+
+
+def _wants_stream(request: Request) -> bool:
+    return STREAM in request.headers.get("accept", "")
+
+
+def _still_valid(connection: Request | WebSocket, who: Principal) -> StillValid:
+    doorkeeper: Doorkeeper = connection.app.state.doorkeeper
+    return partial(doorkeeper.still_valid, cluster_of(connection), who)
+
+
+def _stream(request: Request, subscribe: Callable[[], Feed], number: str, still_valid: StillValid) -> Response:
+    lines: Lines = request.app.state.lines
+    lines.__enter__()
+
+    async def body() -> Any:
+        try:
+            async for piece in as_sent_events(subscribe(), number, still_valid):
+                yield piece
+        finally:
+            lines.__exit__()
+
+    return StreamingResponse(
+        body(), media_type=STREAM, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    )
+
+
+# Sockets.
+
+
+@router.websocket("/agency/{agency_id}/agent/{thread_id}/ws")
+async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) -> None:
+    """Every event of a thread after `?after=`, then those to come, with the text that models stream."""
+
+    async def subscribe(cluster: Cluster) -> Feed:
+        thread = cluster.thread(agency_id, thread_id)
+        await thread.metadata()
+        return cluster.subscribe(Address(agency_id, thread_id), _after(websocket))
+
+    await _serve(websocket, agency_id, subscribe)
+
+
+@router.websocket("/agency/{agency_id}/ws")
+async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
+    """Every stored event of an agency's threads after the cursor `?after=`, then those to come; or from `now` on."""
+
+    async def subscribe(cluster: Cluster) -> Feed:
+        await cluster.agency(agency_id).info()
+        now = websocket.query_params.get("after") == "now"
+        return cluster.subscribe_agency(agency_id, None if now else _after(websocket))
+
+    await _serve(websocket, agency_id, subscribe)
+
+
+async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Any]) -> None:
+    lines: Lines = websocket.app.state.lines
+    try:
+        check_caller(websocket)
+        who = await principal_of(websocket)
+        who.check(agency_id, "viewer")
+        with lines:
+            feed: Feed = await subscribe(cluster_of(websocket))
+            await websocket.accept()
+            await over_socket(websocket, feed, _still_valid(websocket, who))
+    except AgencyError as error:
+        await websocket.send_denial_response(as_problem(error))
+
+
+def _after(websocket: WebSocket) -> int:
+    given = websocket.query_params.get("after") or "0"
+    if not (given.isascii() and given.isdigit() and int(given) < 2**63):
+        raise InvalidInput(f"after is a whole number from 0, not {given!r:.100}")
+    return int(given)

@@ -1,0 +1,212 @@
+"""Threads: making them, talking to them, looking at them, stopping them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, status
+
+from actors import Cluster, ThreadHandle
+from agency import api
+from agency.blueprint import ThreadMetadata
+from agency.errors import InvalidInput, NotFound
+from agency.tenancy import ThreadSummary
+from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunStatus
+from agency.turn.outcomes import Approve, Decision, Edit
+from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
+from dashboard.gateway.context import request_context
+from dashboard.gateway.problems import refusals
+from dashboard.gateway.routes.agencies import derived
+
+router = APIRouter(prefix="/agency/{agency_id}", tags=["threads"])
+
+After = Annotated[int, Query(ge=0, lt=2**63, description="Begin after this one; 0 is the beginning.")]
+Limit = Annotated[int, Query(ge=1, le=1_000)]
+WAIT_MOST = 300.0
+
+
+@router.get("/agents", dependencies=[Viewer], responses=refusals(404))
+async def list_threads(
+    cluster: TheCluster,
+    agency_id: str,
+    after: After = 0,
+    limit: Limit = 100,
+    parent: Annotated[str | None, Query(max_length=64, description="Only this thread's children.")] = None,
+    status: Annotated[RunStatus | None, Query(description="Only threads whose latest run is so.")] = None,
+    order: Annotated[Literal["oldest", "newest"], Query(description="What comes first.")] = "oldest",
+) -> api.ThreadPage:
+    """The agency's threads, and what each is doing."""
+    newest_first = order == "newest"
+    agency = cluster.agency(agency_id)
+    page = await agency.threads(after, limit, parent=parent, status=status, newest_first=newest_first)
+    return api.ThreadPage(agents=page.threads, next=page.next)
+
+
+@router.post("/agents", status_code=status.HTTP_201_CREATED, dependencies=[Operator], responses=refusals(404, 409))
+async def create_thread(cluster: TheCluster, agency_id: str, body: api.NewThread, request: Request) -> ThreadMetadata:
+    """A new thread for an agent, at work at once if there are messages."""
+    key = body.idempotency_key
+    thread = await cluster.agency(agency_id).create_thread(
+        body.agent_type,
+        api.as_messages(body.messages),
+        thread_id=None if key is None else derived("thr", agency_id, key),
+        request=request_context(request),
+        limits=body.limits,
+        files=body.files,
+    )
+    return await thread.metadata()
+
+
+@router.get("/agent/{thread_id}", dependencies=[Viewer], responses=refusals(404))
+async def get_thread(cluster: TheCluster, agency_id: str, thread_id: str) -> ThreadSummary:
+    """A thread, and what it is doing."""
+    return await cluster.thread(agency_id, thread_id).summary()
+
+
+@router.delete(
+    "/agent/{thread_id}",
+    status_code=status.HTTP_204_NO_CONTENT,
+    dependencies=[Admin],
+    responses=refusals(404),
+)
+async def delete_thread(cluster: TheCluster, agency_id: str, thread_id: str) -> None:
+    """Delete a thread with all its descendants."""
+    await cluster.agency(agency_id).delete_thread(thread_id)
+
+
+@router.post(
+    "/agent/{thread_id}/invoke",
+    status_code=status.HTTP_202_ACCEPTED,
+    dependencies=[Operator],
+    responses=refusals(404),
+)
+async def invoke(cluster: TheCluster, agency_id: str, thread_id: str, body: api.Invocation) -> Accepted:
+    """Start a run with messages; while one is in progress, they join it at its next step."""
+    thread = cluster.thread(agency_id, thread_id)
+    await _check_meant(thread, body)
+    messages = api.as_messages(body.messages)
+    return await thread.invoke(messages, idempotency_key=body.idempotency_key, limits=body.limits, files=body.files)
+
+
+async def _check_meant(thread: ThreadHandle, body: api.Invocation) -> None:
+    if body.thread_id not in (None, thread.id):
+        raise InvalidInput(f"threadId is {body.thread_id!r:.100}, and the address names {thread.id!r}")
+    if body.agent_type is not None and (meant := (await thread.metadata()).agent_type) != body.agent_type:
+        raise InvalidInput(f"agentType is {body.agent_type!r:.100}, and the thread's agent is {meant!r}")
+
+
+@router.get("/agent/{thread_id}/state", dependencies=[Viewer], responses=refusals(404))
+async def state(cluster: TheCluster, agency_id: str, thread_id: str) -> api.StateAndRun:
+    """The conversation, the tools, and what the middleware keep: todos, files, subagents."""
+    thread = cluster.thread(agency_id, thread_id)
+    found, run = await asyncio.gather(thread.state(), thread.run_state())
+    known = api.AgentState(
+        messages=found.messages,
+        tools=found.tools,
+        thread=found.thread,
+        thread_id=found.thread.id,
+        parent=found.thread.parent,
+        agent_type=found.thread.agent_type,
+        model=found.model,
+        **found.more,  # type: ignore[arg-type]  # extra fields, as the model allows
+    )
+    return api.StateAndRun(state=known, run=run)
+
+
+@router.get("/agent/{thread_id}/run", dependencies=[Viewer], responses=refusals(404))
+async def run(
+    cluster: TheCluster,
+    agency_id: str,
+    thread_id: str,
+    wait: Annotated[
+        float,
+        Query(
+            ge=0, le=WAIT_MOST, description="Answer when the run has ended or needs a person, or after so many seconds."
+        ),
+    ] = 0.0,
+) -> RunEnvelope:
+    """The latest run: one shape, whatever came of it."""
+    thread = cluster.thread(agency_id, thread_id)
+    return await (thread.wait(wait) if wait else thread.run())
+
+
+# People.
+
+
+@router.post("/agent/{thread_id}/approve", dependencies=[Operator], responses=refusals(404, 409))
+async def approve(cluster: TheCluster, agency_id: str, thread_id: str, body: api.Answer) -> api.Ok:
+    """Answer the calls that wait for a person: all at once, or each by its id. Those not named go on waiting."""
+    thread = cluster.thread(agency_id, thread_id)
+    key = None if body.idempotency_key is None else f"approve:{body.idempotency_key}"
+    if body.decisions is not None:
+        await thread.decide(body.decisions, idempotency_key=key)
+    elif body.modified_tool_calls:
+        await thread.decide(_edited(await _pending(thread), body), idempotency_key=key)
+    elif body.approved:
+        await thread.approve(idempotency_key=key)
+    else:
+        await thread.deny(body.reason, idempotency_key=key)
+    return api.Ok()
+
+
+async def _pending(thread: ThreadHandle) -> dict[str, PendingToolCall]:
+    try:
+        return {call.id: call for call in (await thread.run()).meta.pending_tool_calls}
+    except NotFound:
+        await thread.metadata()  # which says so if there is no such thread
+        return {}
+
+
+def _edited(pending: dict[str, PendingToolCall], body: api.Answer) -> dict[str, Decision]:
+    """What to decide. Whether the calls wait is the thread's to say: this may be a repetition, and done already."""
+    decisions: dict[str, Decision] = {call_id: Approve() for call_id in pending}
+    for call in body.modified_tool_calls:
+        known = pending.get(call.id)
+        if not isinstance(call.args, dict):
+            raise InvalidInput(f"the arguments of call {call.id!r:.100} are an object")
+        if known is not None and call.name != known.name:
+            raise InvalidInput(f"call {call.id!r} is one of {known.name!r}: only its arguments can be changed")
+        decisions[call.id] = Approve() if known is not None and call.args == known.args else Edit(call.args)
+    return decisions
+
+
+@router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404, 409))
+async def cancel(cluster: TheCluster, agency_id: str, thread_id: str) -> api.Ok:
+    """End the run, with all its children."""
+    await cluster.thread(agency_id, thread_id).cancel()
+    return api.Ok()
+
+
+@router.post("/agent/{thread_id}/limits", dependencies=[Operator], responses=refusals(404, 409))
+async def lift_limits(cluster: TheCluster, agency_id: str, thread_id: str, body: api.NewLimits) -> api.Ok:
+    """Let a run that has used up a limit go on, under these new ones."""
+    thread = cluster.thread(agency_id, thread_id)
+    await thread.lift_limits(turns=body.turns, time_ms=body.time_ms, tokens=body.tokens)
+    return api.Ok()
+
+
+@router.get("/approvals", dependencies=[Viewer], responses=refusals(404))
+async def approvals(cluster: TheCluster, agency_id: str, after: After = 0, limit: Limit = 100) -> api.ApprovalPage:
+    """Everything in the agency that waits for a person, children's calls included."""
+    page = await cluster.agency(agency_id).threads(after, limit, status="paused", reason="hitl")
+    waiting = await asyncio.gather(*(_approval(cluster, each) for each in page.threads))
+    return api.ApprovalPage(approvals=tuple(each for each in waiting if each is not None), next=page.next)
+
+
+async def _approval(cluster: Cluster, thread: ThreadSummary) -> api.Approval | None:
+    """What a thread waits with; None if it was answered or deleted meanwhile."""
+    try:
+        envelope = await cluster.thread(thread.agency_id, thread.id).run()
+    except NotFound:
+        return None
+    calls = envelope.meta.pending_tool_calls
+    if not calls:
+        return None
+    return api.Approval(
+        thread_id=thread.id,
+        agent_type=thread.agent_type,
+        run_id=envelope.run_id,
+        since=thread.updated_at,
+        calls=calls,
+    )

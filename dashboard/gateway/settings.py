@@ -1,0 +1,68 @@
+"""How the gateway listens, whom it lets in and how much it takes: by option, or by AGENCY_… variables."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated
+
+from pydantic import Field, SecretStr, StringConstraints, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from agency.errors import DefinitionError
+from agency.wire import explain
+
+Origin = Annotated[str, StringConstraints(pattern=r"\Ahttps?://[^/\s]+\z")]
+
+
+class GatewaySettings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="AGENCY_", frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """0 takes any that is free."""
+    secret: Annotated[SecretStr, Field(min_length=1)] | None = None
+    """What clients must show. Without one, everybody who reaches the address may do everything."""
+    insecure: bool = False
+    """Listen on other addresses than loopback without a secret."""
+    cors_origins: tuple[Origin, ...] = ()
+    """Web pages of these origins may use the API from a browser; no others but the dashboard itself."""
+    body_bytes: Annotated[int, Field(ge=1_024)] = 16 * 1024 * 1024
+    """The largest request that is accepted."""
+    rate: Annotated[float, Field(gt=0)] = 1_000.0
+    """Requests a second that one client may make, over some time."""
+    burst: Annotated[int, Field(ge=1)] = 5_000
+    """Requests that one client may make at once."""
+    sockets: Annotated[int, Field(ge=1)] = 10_000
+    """Live connections that are served at once."""
+
+    @field_validator("secret", mode="before")
+    @classmethod
+    def _no_empty_secret(cls, given: object) -> object:
+        return None if given == "" else given  # an empty variable is how people unset one
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def check(self) -> None:
+        """Refuse to be open to the world by accident."""
+        if not (self.is_loopback or self.secret or self.insecure):
+            raise DefinitionError(
+                f"anybody who reaches {self.host} could run your agents: set AGENCY_SECRET to what clients must show, "
+                "or say --insecure if something else guards this address"
+            )
+
+
+def gateway_settings(**given: object) -> GatewaySettings:
+    """Settings from options and the environment; what is wrong with them is said in one line."""
+    try:
+        made = GatewaySettings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # that is what it checks
+    except ValidationError as error:
+        raise DefinitionError(f"settings: {explain(error)}") from error
+    made.check()
+    return made
