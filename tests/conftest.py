@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from actors import Settings, local_ray
+
+ROOT = Path(__file__).parents[1]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,3 +22,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def ray_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings with which to join the Ray that all tests share."""
+    folder = tmp_path_factory.mktemp("installation")
+    settings = Settings(
+        system="tests.actors.shop:system",
+        python_path=(str(ROOT),),
+        data_dir=folder,
+        namespace=f"shared-{secrets.token_hex(4)}",
+        hibernate_after=60,
+    )
+    yield settings
+    local_ray.stop(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,7 @@ import ray
 
 from actors import AgencyHandle, Cluster, Settings, local_ray
 
-ROOT = Path(__file__).parents[2]
-
 Install = Callable[..., Awaitable[Cluster]]
-
-
-@pytest.fixture(scope="session")
-def ray_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """Settings with which to join the Ray that all tests share."""
-    folder = tmp_path_factory.mktemp("installation")
-    settings = Settings(
-        system="tests.actors.shop:system",
-        python_path=(str(ROOT),),
-        data_dir=folder,
-        namespace=f"shared-{secrets.token_hex(4)}",
-        hibernate_after=60,
-    )
-    yield settings
-    local_ray.stop(folder)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ import pytest
 from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle, local_ray
 from agency import DefinitionError, NotFound, WrongState
 from agency.errors import Unavailable
-from tests.actors.conftest import ROOT, Install
+from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script
 from tests.actors.waiting import PATIENCE, asleep, eventually, follow
+from tests.conftest import ROOT
 
 
 def title(pid: int | None) -> str:

@@ -20,9 +20,10 @@ from actors.tickets import Tickets
 from agency import InvalidInput, NotFound
 from agency.store.store import LOCAL
 from agency.tenancy import AgencyInfo, KeyInfo
-from tests.actors.conftest import ROOT, Install
+from tests.actors.conftest import Install
 from tests.actors.shop import say, script
 from tests.actors.waiting import PATIENCE, directory_of, eventually
+from tests.conftest import ROOT
 
 INFO = AgencyInfo(id="bakery", name="Bakery", created_at="2025-01-01T00:00:00.000Z")
 

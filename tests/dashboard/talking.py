@@ -1,0 +1,61 @@
+"""Talking to a gateway: the requests that tests make again and again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import connect
+
+from tests.actors.shop import Line, script
+from tests.dashboard.conftest import Server
+
+Json = Any
+
+
+def message(*lines: Line) -> list[dict[str, str]]:
+    """A message that has the model say these lines."""
+    return [{"role": "user", "content": script(*lines)}]
+
+
+def create(http: httpx.Client, agency: str, *lines: Line, agent: str = "clerk", **more: Json) -> str:
+    """A new thread's id, at work if there are lines."""
+    body = {"agentType": agent, **({"messages": message(*lines)} if lines else {}), **more}
+    answer = http.post(f"/agency/{agency}/agents", json=body)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def finished(http: httpx.Client, agency: str, thread: str, wait: float = 30) -> Json:
+    """The run's envelope once it has ended or needs a person."""
+    answer = http.get(f"/agency/{agency}/agent/{thread}/run", params={"wait": wait})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def stored(http: httpx.Client, agency: str, thread: str) -> list[Json]:
+    """All events of a thread."""
+    found: list[Json] = []
+    after: int | None = 0
+    while after is not None:
+        page = http.get(f"/agency/{agency}/agent/{thread}/events", params={"after": after}).json()
+        found += page["events"]
+        after = page["next"]
+    return found
+
+
+async def socket_events(server: Server, path: str, **headers: str) -> AsyncIterator[Json]:
+    async with connect(server.ws + path, additional_headers=headers, proxy=None) as socket:
+        async for frame in socket:
+            yield json.loads(frame)
+
+
+def assert_problem(answer: httpx.Response, status: int, code: str) -> str:
+    """That a request was refused so; what people are told."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    problem = answer.json()
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert set(problem) == {"type", "title", "status", "detail", "code"}
+    return str(problem["detail"])
