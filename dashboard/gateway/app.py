@@ -39,7 +39,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.state.settings = settings
     app.state.cluster = None
     app.state.doorkeeper = Doorkeeper(settings.secret)
-    app.state.lines = Lines(settings.sockets)
+    app.state.lines = Lines(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
     for router in (agencies.router, blueprints.router, threads.router, live.router):

@@ -18,12 +18,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from agency.errors import AgencyError, NotFound, RateLimited
 from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
 
-BEAT_SECONDS = 15.0
-"""How often a client that gets nothing is told that the line is alive, and its key is looked at again."""
-
-SLOW_SECONDS = 30.0
-"""How long one event may take to be taken."""
-
 GONE, REVOKED, TOO_SLOW, RESTART = 4404, 4401, 4408, 1012
 """Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; come back."""
 
@@ -39,11 +33,13 @@ class Feed(Protocol):
 
 
 class Lines:
-    """How many clients are being served; there is a limit."""
+    """How clients are served: how many, how often they are told that the line is alive, how slow they may be."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, beat: float, slow: float) -> None:
         self._most = most
         self._open = 0
+        self.beat = beat
+        self.slow = slow
 
     def __enter__(self) -> None:
         if self._open >= self._most:
@@ -78,33 +74,35 @@ async def _beating(feed: Feed, seconds: float) -> AsyncGenerator[str | None, Non
         feed.close()
 
 
-async def over_socket(websocket: WebSocket, feed: Feed, still_valid: StillValid) -> None:
-    """Send a feed over a socket that was accepted, until one of the two ends."""
-    sending = asyncio.create_task(_send(websocket, feed, still_valid))
+async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> str:
+    """Send a feed over a socket that was accepted, until one of the two ends: why it was."""
+    sending = asyncio.create_task(_send(websocket, feed, lines, still_valid))
     reading = asyncio.create_task(_read(websocket))
     try:
         await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
-        if sending.done():
-            code, reason = sending.result()
-            with suppress(RuntimeError):  # it has gone away by itself
-                await websocket.close(code, reason)
+        if not sending.done():
+            return "the client went away"
+        code, reason = sending.result()
+        with suppress(RuntimeError):  # it has gone away by itself
+            await websocket.close(code, reason)
+        return reason
     finally:
         for task in (sending, reading):
             task.cancel()
         await asyncio.gather(sending, reading, return_exceptions=True)
 
 
-async def _send(websocket: WebSocket, feed: Feed, still_valid: StillValid) -> tuple[int, str]:
+async def _send(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> tuple[int, str]:
     """Send until something is in the way: the code with which to close, and why."""
     since = _now()
-    events = _beating(feed, BEAT_SECONDS)
+    events = _beating(feed, lines.beat)
     try:
         async for event in events:
             if event is None:
                 if not await still_valid():
                     return REVOKED, "the key was revoked"
                 continue
-            async with asyncio.timeout(SLOW_SECONDS):
+            async with asyncio.timeout(lines.slow):
                 await websocket.send_text(event)
             _measure(event, since)
     except TimeoutError:
@@ -124,10 +122,10 @@ async def _read(websocket: WebSocket) -> None:
         pass
 
 
-async def as_sent_events(feed: Feed, number: str, still_valid: StillValid) -> AsyncGenerator[str, None]:
+async def as_sent_events(feed: Feed, number: str, lines: Lines, still_valid: StillValid) -> AsyncGenerator[str, None]:
     """A feed in the format of server-sent events; `number` names the field that is an event's id."""
     since = _now()
-    events = _beating(feed, BEAT_SECONDS)
+    events = _beating(feed, lines.beat)
     yield "retry: 1000\n\n"
     try:
         async for event in events:

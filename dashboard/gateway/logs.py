@@ -7,15 +7,28 @@ import sys
 from typing import TextIO
 
 import structlog
-from structlog.types import Processor
+from structlog.types import EventDict, Processor
+
+
+def _without_rays(logger: object, method: str, event: EventDict) -> EventDict:
+    """Ray adds a time of its own to every record in its processes."""
+    event.pop("_ray_timestamp_ns", None)
+    return event
+
 
 _SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
+    _without_rays,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
+
+
+def _is_true(record: logging.LogRecord) -> bool:
+    """uvicorn takes a socket that was refused with a proper answer for one that was not answered."""
+    return "without completing handshake" not in record.getMessage()
 
 
 def set_up(level: str = "INFO", stream: TextIO = sys.stderr) -> None:
@@ -37,6 +50,7 @@ def set_up(level: str = "INFO", stream: TextIO = sys.stderr) -> None:
     root.setLevel(level)
     for noisy in ("uvicorn.access", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_true)
     structlog.configure(
         processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

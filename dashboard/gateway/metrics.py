@@ -7,12 +7,12 @@ maximum.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from actors import Metrics
 

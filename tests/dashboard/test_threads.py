@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.actors.shop import calls, noting, say, task
-from tests.dashboard.talking import assert_problem, create, finished, message, stored
+from tests.dashboard.talking import Json, assert_problem, create, finished, message, stored
 
 
 def test_a_new_thread_works_on_its_message_and_the_envelope_tells_what_came_of_it(
@@ -101,7 +101,8 @@ def test_events_come_in_pages_that_follow_each_other(http: httpx.Client, agency:
     assert [event["seq"] for event in every] == list(range(1, len(every) + 1))
     assert {event["threadId"] for event in every} == {thread}
     assert (every[0]["type"], every[-1]["type"]) == ("thread.created", "agent.completed")
-    paged, after = [], 0
+    paged: list[Json] = []
+    after: int | None = 0
     while after is not None:
         page = http.get(f"/agency/{agency}/agent/{thread}/events", params={"after": after, "limit": 3}).json()
         assert len(page["events"]) <= 3

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import structlog
 from fastapi import APIRouter, Depends, Header, Query, Request, WebSocket
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
@@ -21,6 +22,7 @@ from dashboard.gateway.problems import as_problem, refusals
 from dashboard.gateway.routes.threads import After, Limit
 
 router = APIRouter(tags=["events"])
+log = structlog.get_logger(__name__)
 
 STREAM = "text/event-stream"
 LastEventId = Annotated[
@@ -109,7 +111,7 @@ def _stream(request: Request, subscribe: Callable[[], Feed], number: str, still_
 
     async def body() -> Any:
         try:
-            async for piece in as_sent_events(subscribe(), number, still_valid):
+            async for piece in as_sent_events(subscribe(), number, lines, still_valid):
                 yield piece
         finally:
             lines.__exit__()
@@ -155,7 +157,8 @@ async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Clus
         with lines:
             feed: Feed = await subscribe(cluster_of(websocket))
             await websocket.accept()
-            await over_socket(websocket, feed, _still_valid(websocket, who))
+            why = await over_socket(websocket, feed, lines, _still_valid(websocket, who))
+            log.info("socket closed", path=websocket.url.path, why=why, **websocket.path_params)
     except AgencyError as error:
         await websocket.send_denial_response(as_problem(error))
 

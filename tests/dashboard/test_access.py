@@ -1,0 +1,354 @@
+"""Who gets in, and how far: the secret, keys and their roles, tickets, and agencies that do not see each other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.actors.shop import calls, say
+from tests.dashboard.conftest import Serve, Server
+from tests.dashboard.talking import Json, assert_problem, create, finished, message, socket_events
+
+SECRET = "open sesame, büro 7"
+
+
+@pytest.fixture(scope="module")
+def guarded(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A gateway with a secret, in front of the same installation."""
+    log = tmp_path_factory.mktemp("guarded") / "log"
+    server = Server(gateway.settings, log, AGENCY_SECRET=SECRET, AGENCY_BEAT="0.3")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def owner(guarded: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=guarded.url, headers={b"X-SECRET": SECRET.encode()}, timeout=60) as client:
+        yield client
+
+
+def key(owner: httpx.Client, agency: str, role: str) -> Json:
+    made = owner.post(f"/agency/{agency}/keys", json={"name": f"the {role}'s", "role": role})
+    assert made.status_code == 201
+    return made.json()
+
+
+def holding(server: Server, text: str) -> httpx.Client:
+    return server.client(Authorization=f"Bearer {text}")
+
+
+OPEN = {"/", "/healthz", "/assets/{name}"}
+
+
+def routes(document: Json) -> list[tuple[str, str]]:
+    return [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+
+
+# The secret.
+
+
+@pytest.mark.parametrize("given", [{}, {"X-SECRET": "wrong"}, {"Authorization": "Bearer wrong"}, {"X-SECRET": ""}])
+def test_without_the_secret_nothing_but_the_page_and_the_health_answers(
+    guarded: Server, owner: httpx.Client, given: dict[str, str]
+) -> None:
+    document = owner.get("/openapi.json").json()
+    found = [*routes(document), ("GET", "/openapi.json")]
+    assert len(found) > 25
+    with guarded.client(**given) as stranger:
+        assert stranger.get("/").status_code == 200
+        assert stranger.get("/healthz").status_code == 200
+        for method, path in found:
+            if path not in OPEN:
+                answer = stranger.request(method, re.sub(r"\{\w+\}", "x", path))
+                assert_problem(answer, 401, "ERR_UNAUTHORIZED")
+                assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_the_secret_opens_everything_by_either_header(guarded: Server) -> None:
+    for headers in ({b"X-SECRET": SECRET.encode()}, {b"Authorization": b"Bearer " + SECRET.encode()}):
+        answer = httpx.get(f"{guarded.url}/agencies", headers=headers)
+        assert answer.status_code == 200
+
+
+async def test_sockets_take_the_secret_as_a_header_or_a_ticket_once(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    thread = create(owner, agency, say("hello"))
+    path = f"/agency/{agency}/agent/{thread}/ws"
+    first = await anext(socket_events(guarded, path, **{"X-SECRET": SECRET.encode().decode("latin-1")}))
+    assert first["type"] == "thread.created"
+    ticket = owner.post("/tickets").json()["ticket"]
+    assert await anext(socket_events(guarded, f"{path}?ticket={ticket}")) == first
+    for refused in (path, f"{path}?ticket={ticket}", f"{path}?ticket=made-up"):
+        with pytest.raises(InvalidStatus) as caught:
+            await anext(socket_events(guarded, refused))
+        assert caught.value.response.status_code == 401
+        assert json.loads(caught.value.response.body)["code"] == "ERR_UNAUTHORIZED"
+
+
+def test_it_does_not_listen_beyond_loopback_without_a_secret(gateway: Server, serve: Serve) -> None:
+    with pytest.raises(AssertionError, match=r"AGENCY_SECRET(.|\n)*--insecure"):
+        serve("--host", "0.0.0.0")
+
+
+def test_no_secret_and_no_key_reaches_the_log(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    made = key(owner, agency, "viewer")
+    ticket = owner.post("/tickets").json()["ticket"]
+    with holding(guarded, made["key"]) as viewer:
+        assert viewer.get(f"/agency/{agency}/agents").status_code == 200
+        assert viewer.get(f"/agency/{agency}/agents?ticket={ticket}").status_code == 200
+        assert_problem(viewer.delete(f"/agency/{agency}"), 403, "ERR_FORBIDDEN")
+    log = guarded.log.read_text()
+    assert made["id"] in log  # which says who it was
+    for hidden in (SECRET, json.dumps(SECRET)[1:-1], made["key"], made["key"].rpartition(".")[2], ticket):
+        assert hidden not in log
+    stored = b"".join(path.read_bytes() for path in Path(guarded.settings.data_dir).rglob("agency.db*"))
+    assert made["id"].encode() in stored
+    assert made["key"].rpartition(".")[2].encode() not in stored
+
+
+# Keys.
+
+ALLOWED = {
+    "viewer": {"viewer"},
+    "operator": {"viewer", "operator"},
+    "admin": {"viewer", "operator", "admin"},
+}
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
+def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: httpx.Client, role: str) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    thread = create(owner, agency, say("hello"))
+    finished(owner, agency, thread)
+    at = f"/agency/{agency}"
+    attempts = [
+        ("viewer", "GET", f"{at}", None, 200),
+        ("viewer", "GET", f"{at}/agents", None, 200),
+        ("viewer", "GET", f"{at}/blueprints", None, 200),
+        ("viewer", "GET", f"{at}/approvals", None, 200),
+        ("viewer", "GET", f"{at}/events", None, 200),
+        ("viewer", "GET", f"{at}/agent/{thread}/state", None, 200),
+        ("viewer", "GET", f"{at}/agent/{thread}/run", None, 200),
+        ("operator", "POST", f"{at}/agents", {"agentType": "clerk"}, 201),
+        ("operator", "POST", f"{at}/agent/{thread}/invoke", {"messages": message(say("more"))}, 202),
+        ("operator", "POST", f"{at}/agent/{thread}/approve", {"approved": True}, 409),
+        ("operator", "POST", f"{at}/agent/{thread}/limits", {"tokens": 7}, 409),
+        ("admin", "POST", f"{at}/blueprints", {"name": "clerk", "prompt": "Be brief."}, 201),
+        ("admin", "DELETE", f"{at}/blueprints/clerk", None, 204),
+        ("admin", "PATCH", f"{at}", {"name": "renamed"}, 200),
+        ("admin", "GET", f"{at}/keys", None, 200),
+        ("admin", "POST", f"{at}/keys", {"name": "another", "role": "viewer"}, 201),
+        ("admin", "DELETE", f"{at}/agent/{thread}", None, 204),
+    ]
+    with holding(guarded, key(owner, agency, role)["key"]) as holder:
+        for needed, method, path, body, status in attempts:
+            answer = holder.request(method, path, json=body)
+            if needed in ALLOWED[role]:
+                assert answer.status_code == status, (method, path, answer.text)
+            else:
+                assert_problem(answer, 403, "ERR_FORBIDDEN")
+        assert_problem(holder.post("/agencies", json={"name": "mine"}), 403, "ERR_FORBIDDEN")
+        for owners in ("/status", "/metrics"):
+            assert_problem(holder.get(owners), 403, "ERR_FORBIDDEN")
+        assert [each["id"] for each in holder.get("/agencies").json()["agencies"]] == [agency]
+
+
+def test_a_revoked_key_opens_nothing_at_once(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    made = key(owner, agency, "admin")
+    with holding(guarded, made["key"]) as holder:
+        listed = holder.get(f"/agency/{agency}/keys").json()["keys"]
+        assert listed == [{name: made[name] for name in ("id", "name", "role", "createdAt")}]
+        assert holder.delete(f"/agency/{agency}/keys/{made['id']}").status_code == 204
+        assert_problem(holder.get(f"/agency/{agency}/keys"), 401, "ERR_UNAUTHORIZED")
+    assert_problem(owner.delete(f"/agency/{agency}/keys/{made['id']}"), 404, "ERR_NOT_FOUND")
+    assert_problem(owner.get(f"/agency/{agency}/keys/{made['id']}"), 404, "ERR_NOT_FOUND")
+
+
+def test_a_key_that_is_nearly_right_is_wrong(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    text = key(owner, agency, "admin")["key"]
+    other = owner.post("/agencies").json()["id"]
+    for wrong in (
+        text[:-1] + ("A" if text[-1] != "A" else "B"),
+        text.replace(agency, other),
+        text.replace(agency, "x"),
+    ):
+        with holding(guarded, wrong) as stranger:
+            assert_problem(stranger.get(f"/agency/{agency}/agents"), 401, "ERR_UNAUTHORIZED")
+
+
+def test_keys_are_checked_where_no_secret_is_needed_too(gateway: Server, http: httpx.Client, agency: str) -> None:
+    made = key(http, agency, "viewer")
+    with holding(gateway, made["key"]) as viewer:
+        assert viewer.get(f"/agency/{agency}/agents").status_code == 200
+        assert_problem(viewer.post(f"/agency/{agency}/agents", json={"agentType": "clerk"}), 403, "ERR_FORBIDDEN")
+
+
+# Agencies that do not see each other.
+
+
+async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
+    guarded: Server, owner: httpx.Client, tmp_path: Path
+) -> None:
+    mine, theirs = (owner.post("/agencies").json()["id"] for _ in range(2))
+    (tmp_path / "ledger").touch()
+    wanted = calls(("charge", {"ledger": str(tmp_path / "ledger"), "what": "theirs"}))
+    thread = create(owner, theirs, wanted, say("charged"), agent="careful")
+    finished(owner, theirs, thread)
+    before = owner.get(f"/agency/{theirs}/agent/{thread}/events").json()
+    text = key(owner, mine, "admin")["key"]
+    document = owner.get("/openapi.json").json()
+    bodies: dict[str, Json] = {
+        "/approve": {"approved": True},
+        "/invoke": {"messages": message(say("mine now"))},
+        "/limits": {"tokens": 1},
+        "/agents": {"agentType": "clerk"},
+        "/blueprints": {"name": "clerk", "prompt": "mine now"},
+        "/keys": {"name": "mine", "role": "admin"},
+    }
+    tried = 0
+    with holding(guarded, text) as intruder:
+        for method, path in routes(document):
+            if "{agency_id}" not in path:
+                continue
+            body = next((body for end, body in bodies.items() if path.endswith(end)), {"name": "mine now"})
+            filled = path.replace("{thread_id}", thread).replace("{name}", "clerk").replace("{key_id}", "k")
+            agencies = [theirs, mine] if "{thread_id}" in path else [theirs]
+            for agency in agencies:
+                given = None if method in ("GET", "DELETE") else body
+                answer = intruder.request(method, filled.replace("{agency_id}", agency), json=given)
+                detail = assert_problem(answer, 404, "ERR_NOT_FOUND")
+                unknown = intruder.request(method, filled.replace("{agency_id}", "nowhere"), json=given)
+                if agency == theirs:  # what is there and what is not look alike
+                    assert assert_problem(unknown, 404, "ERR_NOT_FOUND") == detail.replace(theirs, "nowhere")
+                tried += 1
+        ticket = intruder.post("/tickets").json()["ticket"]
+    assert tried > 25
+    for path in (f"/agency/{theirs}/ws", f"/agency/{theirs}/agent/{thread}/ws", f"/agency/{mine}/agent/{thread}/ws"):
+        for how in ({"Authorization": f"Bearer {text}"}, {}):
+            query = "" if how else f"?ticket={ticket}"
+            with pytest.raises(InvalidStatus) as caught:
+                await anext(socket_events(guarded, path + query, **how))
+            assert caught.value.response.status_code in (401, 404)
+    assert owner.get(f"/agency/{theirs}/agent/{thread}/events").json() == before
+    assert (tmp_path / "ledger").read_text() == ""
+
+
+# Pages of other sites.
+
+
+def test_an_open_gateway_takes_no_requests_under_foreign_names(gateway: Server) -> None:
+    """A page that has its own name pointed to loopback comes with that name."""
+    answer = httpx.get(f"{gateway.url}/agencies", headers={"Host": "evil.example"})
+    assert_problem(answer, 403, "ERR_FORBIDDEN")
+    for name in ("localhost:80", "127.0.0.1", "[::1]:8000"):
+        assert httpx.get(f"{gateway.url}/agencies", headers={"Host": name}).status_code == 200
+
+
+def test_an_open_gateway_takes_no_changes_from_pages_of_other_sites(gateway: Server, http: httpx.Client) -> None:
+    before = http.get("/agencies").json()
+    for site in ("cross-site", "same-site"):
+        answer = http.post("/agencies", headers={"Sec-Fetch-Site": site, "Origin": "https://evil.example"})
+        assert_problem(answer, 403, "ERR_FORBIDDEN")
+    answer = http.post("/agencies", content=b'{"name": "x"}', headers={"Content-Type": "text/plain"})
+    assert_problem(answer, 400, "ERR_INVALID_INPUT")
+    assert http.get("/agencies").json() == before
+
+
+async def test_an_open_gateway_takes_no_sockets_of_pages_of_other_sites(
+    gateway: Server, http: httpx.Client, agency: str
+) -> None:
+    thread = create(http, agency)
+    path = f"/agency/{agency}/agent/{thread}/ws"
+    assert (await anext(socket_events(gateway, path, Origin=gateway.url)))["seq"] == 1
+    with pytest.raises(InvalidStatus) as caught:
+        await anext(socket_events(gateway, path, Origin="https://evil.example"))
+    assert caught.value.response.status_code == 403
+
+
+def test_other_sites_are_let_in_only_if_named(gateway: Server, serve: Serve) -> None:
+    friendly = serve(AGENCY_CORS_ORIGINS='["https://shop.example"]')
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    for server, origin, allowed in (
+        (gateway, "https://shop.example", None),
+        (friendly, "https://shop.example", "https://shop.example"),
+        (friendly, "https://evil.example", None),
+    ):
+        answer = httpx.options(f"{server.url}/agencies", headers={"Origin": origin, **asked})
+        assert answer.headers.get("access-control-allow-origin") == allowed
+    posted = httpx.post(
+        f"{friendly.url}/agencies", headers={"Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site"}
+    )
+    assert posted.status_code == 201
+
+
+# How much.
+
+
+def test_requests_that_are_too_large_are_refused(serve: Serve, gateway: Server) -> None:
+    small = serve(AGENCY_BODY_BYTES="2000")
+    fits = json.dumps({"name": "x" * 100}).encode()
+    large = json.dumps({"name": "x" * 3_000}).encode()
+    headers = {"Content-Type": "application/json"}
+    with small.client(**headers) as client:
+        assert client.post("/agencies", content=fits).status_code == 201
+        assert_problem(client.post("/agencies", content=large), 413, "ERR_TOO_LARGE")
+
+        def unannounced() -> Iterator[bytes]:
+            yield from (large[i : i + 100] for i in range(0, len(large), 100))
+
+        assert_problem(client.post("/agencies", content=unannounced()), 413, "ERR_TOO_LARGE")
+        assert client.get("/agencies").status_code == 200
+
+
+def test_who_asks_too_often_is_told_to_wait(serve: Serve, gateway: Server) -> None:
+    slow = serve(AGENCY_RATE="0.5", AGENCY_BURST="5")
+    answers = [httpx.get(f"{slow.url}/agencies") for _ in range(8)]
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert refused
+    for answer in refused:
+        assert_problem(answer, 429, "ERR_RATE_LIMITED")
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_there_are_only_so_many_live_connections(serve: Serve, http: httpx.Client, agency: str) -> None:
+    thread = create(http, agency)
+    narrow = serve(AGENCY_SOCKETS="2")
+    path = f"{narrow.ws}/agency/{agency}/agent/{thread}/ws"
+    async with connect(path, proxy=None), connect(path, proxy=None) as second:
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(path, proxy=None)
+        assert caught.value.response.status_code == 429
+        await second.close()
+        for _ in range(100):
+            try:
+                third = await connect(path, proxy=None)
+                break
+            except InvalidStatus:
+                await asyncio.sleep(0.01)
+        else:
+            raise AssertionError("the place of one who left stays taken")
+        await third.close()
+
+
+async def test_a_socket_of_a_revoked_key_is_closed(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    thread = create(owner, agency)
+    made = key(owner, agency, "viewer")
+    path = f"{guarded.ws}/agency/{agency}/agent/{thread}/ws?after=1"
+    async with connect(path, additional_headers={"X-SECRET": made["key"]}, proxy=None) as socket:
+        owner.delete(f"/agency/{agency}/keys/{made['id']}")
+        with pytest.raises(ConnectionClosed) as caught:
+            await asyncio.wait_for(socket.recv(), 30)
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 4401
