@@ -1,0 +1,155 @@
+"""A request as plain data: what is sent, how the answer is read, and whether it may be repeated. No I/O."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from agency.errors import AgencyError, InvalidInput
+from agency.events import Event
+from agency.wire import explain
+
+Value = TypeVar("Value")
+Read = TypeVar("Read")
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+AnyEvent = TypeVar("AnyEvent", bound=Event)
+
+Query = Mapping[str, str | int | float | None]
+Cursor = str | int
+Repeat = Literal["always", "unsent", "never"]
+"""When to try again: whenever nobody answered; only if it surely was not carried out; or not at all."""
+
+SECONDS = 60.0
+"""How long an answer may take, unless the request itself says to wait."""
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Generic[Value]):
+    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    path: str
+    read: Callable[[bytes], Value]
+    body: bytes | None = None
+    query: Query = field(default_factory=dict)
+    repeat: Repeat = "always"
+    done: type[AgencyError] | None = None
+    """Refused so when it is repeated, it had been carried out the first time."""
+    seconds: float = SECONDS
+
+    @property
+    def params(self) -> dict[str, str | int | float]:
+        return {name: value for name, value in self.query.items() if value is not None}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.body is None else {"Content-Type": "application/json"}
+
+    def then(self, choose: Callable[[Value], Read]) -> Request[Read]:
+        """The same, for a part of its answer."""
+        return Request(
+            method=self.method,
+            path=self.path,
+            read=lambda content: choose(self.read(content)),
+            body=self.body,
+            query=self.query,
+            repeat=self.repeat,
+            done=self.done,
+            seconds=self.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Value]):
+    items: tuple[Value, ...]
+    next: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Value]):
+    """What comes in pages: the request for the page after a cursor."""
+
+    page: Callable[[Cursor], Request[Page[Value]]]
+    begin: Cursor = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Feed(Generic[AnyEvent]):
+    """Events to follow: where they are, what they are, and what numbers them."""
+
+    path: str
+    model: type[AnyEvent]
+    number: Callable[[AnyEvent], int | None]
+    after: int | Literal["now"]
+    patience: float
+
+
+def get(
+    model: type[AnyModel],
+    path: str,
+    *,
+    repeat: Repeat = "always",
+    seconds: float = SECONDS,
+    **query: str | float | None,
+) -> Request[AnyModel]:
+    return Request(method="GET", path=path, query=query, read=_reader(model), repeat=repeat, seconds=seconds)
+
+
+def post(
+    model: type[AnyModel],
+    path: str,
+    body: bytes,
+    *,
+    method: Literal["POST", "PATCH"] = "POST",
+    repeat: Repeat = "always",
+) -> Request[AnyModel]:
+    return Request(method=method, path=path, body=body, read=_reader(model), repeat=repeat)
+
+
+def order(path: str, body: bytes | None = None, *, done: type[AgencyError] | None = None) -> Request[None]:
+    """What is answered with no more than that it was done."""
+    return Request(method="POST", path=path, body=body, read=_nothing, done=done)
+
+
+def delete(path: str, *, done: type[AgencyError]) -> Request[None]:
+    return Request(method="DELETE", path=path, read=_nothing, done=done)
+
+
+def body(model: type[BaseModel], **given: object) -> bytes:
+    """What was given as the API takes it; None was not given."""
+    return encoded(model, {name: value for name, value in given.items() if value is not None})
+
+
+def encoded(model: type[BaseModel], given: Mapping[str, object]) -> bytes:
+    try:
+        return model.model_validate(given).model_dump_json(exclude_unset=True).encode()
+    except ValidationError as error:
+        raise InvalidInput(explain(error)) from error
+    except ValueError as error:  # half a character, which UTF-8 cannot say
+        raise InvalidInput(f"that cannot be sent: {error}") from error
+
+
+def key() -> str:
+    """For a request that may have to be repeated because its answer was lost."""
+    return f"client-{secrets.token_hex(12)}"
+
+
+def segment(name: str) -> str:
+    """An id as a part of a path, which it must not be able to leave."""
+    if not _ID.fullmatch(name):
+        raise InvalidInput(f"an id has 1 to 64 letters, digits, '-' and '_', not {name!r:.100}")
+    return name
+
+
+def _reader(model: type[AnyModel]) -> Callable[[bytes], AnyModel]:
+    return partial(model.model_validate_json, extra="allow")  # a newer server may say more than we know
+
+
+def _nothing(content: bytes) -> None:
+    return None

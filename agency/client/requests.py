@@ -1,0 +1,289 @@
+"""Everything that can be asked of a gateway, once for both clients: each function makes a request and does no I/O.
+
+The first parameter is the path of what it is asked of: the gateway's own (empty), an agency's or a thread's. Whatever
+changes something carries a key of its own where the API takes one, so that it can be repeated when its answer got lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
+
+from pydantic import JsonValue
+from typing_extensions import Unpack
+
+from agency import api
+from agency.blueprint import Isolation, ThreadMetadata
+from agency.client.request import (
+    Cursor,
+    Feed,
+    Listing,
+    Page,
+    Request,
+    body,
+    delete,
+    encoded,
+    get,
+    key,
+    order,
+    post,
+    segment,
+)
+from agency.errors import NotFound, WrongState
+from agency.events import Event
+from agency.messages import Message
+from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey, ThreadSummary
+from agency.thread.views import Accepted, RunEnvelope, RunStatus
+from agency.turn.modes import ModeName
+from agency.turn.outcomes import Decision
+from agency.turn.state import Limits
+
+Messages = str | Message | Sequence[Message]
+
+PAGE = 200
+PATIENCE_SECONDS = 60.0
+"""Without any connection for so long, who follows events is told."""
+
+
+class BlueprintFields(TypedDict, total=False):
+    """What can be said of an agent. Of one that is there, what is not given stays as it was."""
+
+    description: str
+    prompt: str
+    tags: Sequence[str]
+    model: str | None
+    config: Mapping[str, JsonValue]
+    status: Literal["active", "draft", "disabled"]
+    limits: Limits
+    mode: ModeName
+    isolation: Isolation
+
+
+# Of a gateway.
+
+
+def health(at: str) -> Request[api.Health]:
+    return get(api.Health, f"{at}/healthz", repeat="never", seconds=10.0)
+
+
+def agencies(at: str) -> Listing[AgencyInfo]:
+    """Every agency that whoever is asking may see."""
+
+    def page(after: Cursor) -> Request[Page[AgencyInfo]]:
+        request = get(api.AgencyPage, f"{at}/agencies", after=after, limit=PAGE)
+        return request.then(lambda found: Page(found.agencies, found.next))
+
+    return Listing(page, begin="")
+
+
+def create_agency(at: str, name: str, *, idempotency_key: str | None = None) -> Request[AgencyInfo]:
+    """A new agency; with the key of an earlier request, the one that was made then."""
+    return post(AgencyInfo, f"{at}/agencies", body(api.NewAgency, name=name, idempotency_key=idempotency_key or key()))
+
+
+# Of an agency.
+
+
+def agency(agency_id: str) -> str:
+    """The path of an agency."""
+    return f"/agency/{segment(agency_id)}"
+
+
+def agency_info(at: str) -> Request[AgencyInfo]:
+    """Its name, and when it was made."""
+    return get(AgencyInfo, at)
+
+
+def rename_agency(at: str, name: str) -> Request[AgencyInfo]:
+    """Give it another name; its id stays."""
+    return post(AgencyInfo, at, body(api.AgencyChange, name=name), method="PATCH")
+
+
+def delete_agency(at: str) -> Request[None]:
+    """Delete the agency with all its threads, blueprints and keys."""
+    return delete(at, done=NotFound)
+
+
+def keys(at: str) -> Request[tuple[KeyInfo, ...]]:
+    """The agency's keys, without what has to be shown."""
+    return get(api.KeyList, f"{at}/keys").then(lambda found: found.keys)
+
+
+def create_key(at: str, name: str, role: KeyRole) -> Request[NewKey]:
+    """A key to this agency. Its text is in the answer, and is not to be had a second time."""
+    wanted = body(api.KeyWanted, name=name, role=role)
+    return post(NewKey, f"{at}/keys", wanted, repeat="unsent")  # else there might be two
+
+
+def revoke_key(at: str, key_id: str) -> Request[None]:
+    """From now on the key opens nothing."""
+    return delete(f"{at}/keys/{segment(key_id)}", done=NotFound)
+
+
+def blueprints(at: str) -> Request[tuple[BlueprintInfo, ...]]:
+    """Every agent that threads can be made for; the agency's own in the place of the code's."""
+    return get(api.BlueprintList, f"{at}/blueprints").then(lambda found: found.blueprints)
+
+
+def put_blueprint(at: str, name: str, **fields: Unpack[BlueprintFields]) -> Request[BlueprintInfo]:
+    """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
+    return post(BlueprintInfo, f"{at}/blueprints", encoded(api.BlueprintChange, {"name": name, **fields}))
+
+
+def delete_blueprint(at: str, name: str) -> Request[None]:
+    """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
+    return delete(f"{at}/blueprints/{segment(name)}", done=NotFound)
+
+
+def create_thread(
+    at: str,
+    agent: str,
+    message: Messages = (),
+    *,
+    files: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    idempotency_key: str | None = None,
+) -> Request[ThreadMetadata]:
+    """A new thread for an agent, at work at once if there is a message; `files` are text by path."""
+    wanted = body(
+        api.NewThread,
+        agent_type=agent,
+        messages=_chat(message),
+        files=files,
+        limits=limits,
+        idempotency_key=idempotency_key or key(),
+    )
+    return post(ThreadMetadata, f"{at}/agents", wanted)
+
+
+def threads(
+    at: str, *, status: RunStatus | None = None, parent: str | None = None, newest_first: bool = False
+) -> Listing[ThreadSummary]:
+    """The agency's threads and what each is doing; only those in a status, or only one's children."""
+    order = "newest" if newest_first else "oldest"
+
+    def page(after: Cursor) -> Request[Page[ThreadSummary]]:
+        request = get(
+            api.ThreadPage, f"{at}/agents", after=after, limit=PAGE, order=order, status=status, parent=parent
+        )
+        return request.then(lambda found: Page(found.agents, found.next))
+
+    return Listing(page)
+
+
+def approvals(at: str) -> Listing[api.Approval]:
+    """Everything that waits for a person."""
+
+    def page(after: Cursor) -> Request[Page[api.Approval]]:
+        request = get(api.ApprovalPage, f"{at}/approvals", after=after, limit=PAGE)
+        return request.then(lambda found: Page(found.approvals, found.next))
+
+    return Listing(page)
+
+
+def agency_events(
+    at: str, after: int | Literal["now"] = 0, *, patience: float = PATIENCE_SECONDS
+) -> Feed[api.AgencyEvent]:
+    """The stored events of all threads after a cursor, then those to come, as `events` of a thread."""
+    return Feed(f"{at}/events", api.AgencyEvent, lambda event: event.cursor, after, patience)
+
+
+# Of a thread.
+
+
+def thread(agency_id: str, thread_id: str) -> str:
+    """The path of a thread."""
+    return f"{agency(agency_id)}/agent/{segment(thread_id)}"
+
+
+def thread_info(at: str) -> Request[ThreadSummary]:
+    """What is known of it, and what it is doing."""
+    return get(ThreadSummary, at)
+
+
+def delete_thread(at: str) -> Request[None]:
+    """Delete the thread with all its descendants."""
+    return delete(at, done=NotFound)
+
+
+def invoke(
+    at: str,
+    message: Messages,
+    *,
+    files: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    idempotency_key: str | None = None,
+) -> Request[Accepted]:
+    """Start a run with a message; during a run, the message joins it at its next step."""
+    wanted = body(
+        api.Invocation,
+        messages=_chat(message),
+        files=files,
+        limits=limits,
+        idempotency_key=idempotency_key or key(),
+    )
+    return post(Accepted, f"{at}/invoke", wanted)
+
+
+def state(at: str) -> Request[api.StateAndRun]:
+    """The conversation, the tools, and what the middleware keep: todos, files, subagents."""
+    return get(api.StateAndRun, f"{at}/state")
+
+
+def run(at: str) -> Request[RunEnvelope]:
+    """The latest run, as it is now."""
+    return get(RunEnvelope, f"{at}/run")
+
+
+def run_after(at: str, wait: float) -> Request[RunEnvelope]:
+    """The latest run, when it has ended or needs a person, or after so many seconds."""
+    return get(RunEnvelope, f"{at}/run", wait=wait, seconds=wait + 60.0)
+
+
+def events(at: str, after: int = 0, *, patience: float = PATIENCE_SECONDS) -> Feed[Event]:
+    """Every event after a seq, then those to come, with the text that models stream (`model.delta`, without a seq).
+
+    A connection that breaks is made again, and no stored event is missed or repeated; when there was none for
+    `patience` seconds, that is `Unavailable`. It goes on until it is closed, or the thread is deleted (`NotFound`).
+    """
+    return Feed(f"{at}/events", Event, lambda event: event.seq, after, patience)
+
+
+def stored_events(at: str, after: int = 0, limit: int = 1_000) -> Request[tuple[Event, ...]]:
+    """A page of the events so far."""
+    return get(api.EventPage, f"{at}/events", after=after, limit=limit).then(lambda found: found.events)
+
+
+def approve(at: str, *, idempotency_key: str | None = None) -> Request[None]:
+    """Let every call that waits for a person run."""
+    return order(f"{at}/approve", body(api.Answer, approved=True, idempotency_key=idempotency_key or key()))
+
+
+def deny(at: str, reason: str = "", *, idempotency_key: str | None = None) -> Request[None]:
+    """Let no call that waits for a person run; the model is told why."""
+    answer = body(api.Answer, approved=False, reason=reason, idempotency_key=idempotency_key or key())
+    return order(f"{at}/approve", answer)
+
+
+def decide(at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> Request[None]:
+    """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
+    return order(f"{at}/approve", body(api.Answer, decisions=decisions, idempotency_key=idempotency_key or key()))
+
+
+def cancel(at: str) -> Request[None]:
+    """End the run, with all its children."""
+    return order(f"{at}/cancel", done=WrongState)
+
+
+def lift_limits(
+    at: str, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+) -> Request[None]:
+    """Let a run that has used up a limit go on, under these new ones."""
+    return order(f"{at}/limits", body(api.NewLimits, turns=turns, time_ms=time_ms, tokens=tokens), done=WrongState)
+
+
+def _chat(message: Messages) -> tuple[dict[str, str], ...]:
+    if isinstance(message, str):
+        message = Message(role="user", content=message)
+    given = (message,) if isinstance(message, Message) else message
+    return tuple({"role": each.role, "content": each.content} for each in given)
