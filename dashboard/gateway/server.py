@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 INHERITED = "AGENCY_LISTENS_ON"
 """The socket that a gateway that begins anew already has."""
 
+SEND_BYTES = 256 * 1024
+"""What the kernel keeps for one client that does not read; it would be megabytes, and there may be thousands."""
+
 START_SECONDS = 120.0
 LOOK_SECONDS = 1.0
 
@@ -38,7 +41,9 @@ def listen(settings: GatewaySettings) -> socket.socket:
         return socket.socket(fileno=int(inherited))
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2_048)
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=2_048)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        return listening
     except OSError as error:
         raise DefinitionError(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; --port chooses another"

@@ -35,7 +35,7 @@ class GatewaySettings(BaseSettings):
     sockets: Annotated[int, Field(ge=1)] = 10_000
     """Live connections that are served at once."""
     beat: Annotated[float, Field(gt=0)] = 15.0
-    """Seconds without an event after which a live client is told that the line is alive, and its key looked at again."""
+    """Seconds without events after which a live client is told that the line is alive, and its key looked at again."""
     slow: Annotated[float, Field(gt=0)] = 30.0
     """Seconds that a live client may take for one event before it is sent away."""
 

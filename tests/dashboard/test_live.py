@@ -153,7 +153,7 @@ async def test_a_client_that_does_not_read_is_sent_away_and_misses_nothing_when_
     serve: Serve, http: httpx.Client, agency: str
 ) -> None:
     thread = create(http, agency)
-    for n in range(12):
+    for n in range(3):
         http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say(f"{n}" * 800_000))})
         finished(http, agency, thread)
     strict = serve(AGENCY_SLOW="0.5")
