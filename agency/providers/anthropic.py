@@ -1,9 +1,9 @@
 """`anthropic:…`: Claude, over the Messages API.
 
 That API wants user and assistant to take turns, so whatever comes between two replies is one message of the user:
-results first, then what was said. It has no place for a system message between the others, so such a one is
+results first, then what was said. Only its newest models take a system message between the others, so such a one is
 said by the user, and marked. What the model thought is kept with its reply (`meta`) and sent back as it was: the API
-checks its signature.
+checks its signature. A temperature is left out: the API has none any more.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 ACCOUNT = Account("anthropic", key_variable="ANTHROPIC_API_KEY", address_variable="ANTHROPIC_BASE_URL")
 
-MAX_TOKENS = 16_000
-"""The API wants a limit. This one is below that of every current model, and leaves room in the window for the rest."""
+MAX_TOKENS = 32_000
+"""The API wants a limit, for thinking and answer together. Every current model allows this one."""
 
 _STOPS: dict[str, ReplyStop] = {
     "end_turn": "stop",
@@ -88,7 +88,6 @@ def _body(request: ModelRequest) -> Json:
     choice = _CHOICES.get(params.tool_choice) if request.tools else None
     given: Json = {
         "system": request.system or None,
-        "temperature": params.temperature,
         "stop_sequences": list(params.stop) or None,
         "output_config": _output(params),
         "tools": [_tool(tool) for tool in request.tools] or None,

@@ -60,7 +60,6 @@ _BY_WORD = {
     "billing_error": "ERR_QUOTA",
     "invalid_request_error": "ERR_BAD_REQUEST",
     "not_found_error": "ERR_MODEL_NOT_FOUND",
-    "request_too_large": "ERR_CONTEXT_OVERFLOW",
     "rate_limit_error": "ERR_RATE_LIMIT",
     "overloaded_error": "ERR_OVERLOADED",
     "timeout_error": "ERR_TIMEOUT",
@@ -78,18 +77,12 @@ class Account:
     address_variable: str
 
     def no_key(self) -> ModelError:
-        message = f"there is no key for {self.provider}: set {self.key_variable}"
-        return ModelError(message, model_code="ERR_AUTH")
+        return _model_error("ERR_AUTH", f"there is no key for {self.provider}: set {self.key_variable}")
 
     def cut_short(self) -> ModelError:
         """For a stream that ended properly, but before the reply did."""
         hint = f"if it always does, check {self.address_variable}"
-        return self.failure("ERR_CONNECTION", f"the reply of {self.provider} ended before it was whole; {hint}")
-
-    def failure(self, code: str, message: str, retry_after_ms: int | None = None) -> ModelError:
-        retryable = code in _RETRYABLE
-        after = retry_after_ms if retryable else None
-        return ModelError(message, model_code=code, retryable=retryable, retry_after_ms=after)
+        return _model_error("ERR_CONNECTION", f"the reply of {self.provider} ended before it was whole; {hint}")
 
     @contextmanager
     def failures(self, sdk: ModuleType, secrets: Sequence[str | None]) -> Iterator[None]:
@@ -103,14 +96,14 @@ class Account:
 
     def _told(self, error: Exception, sdk: ModuleType, secrets: Sequence[str | None]) -> ModelError:
         if isinstance(error, sdk.APITimeoutError) or _is_timeout(error):
-            return self.failure("ERR_TIMEOUT", f"{self.provider} did not answer in time")
+            return _model_error("ERR_TIMEOUT", f"{self.provider} did not answer in time")
         if isinstance(error, sdk.APIConnectionError) or not isinstance(error, sdk.APIError):
             hint = f"check the network and {self.address_variable}"
-            return self.failure("ERR_CONNECTION", f"the connection to {self.provider} failed or broke off: {hint}")
+            return _model_error("ERR_CONNECTION", f"the connection to {self.provider} failed or broke off: {hint}")
         status, said = getattr(error, "status_code", 200), _said(error)
         code = _code(status, said)
         wait = retry_after_ms(error.response.headers) if isinstance(error, sdk.APIStatusError) else None
-        return self.failure(code, self._message(code, status, _words(said, secrets)), wait)
+        return _model_error(code, self._message(code, status, _words(said, secrets)), wait)
 
     def _message(self, code: str, status: int, words: str) -> str:
         if status == 401:  # what they say here may repeat a part of the key
@@ -118,6 +111,11 @@ class Account:
         what = f"{self.provider} answered {status}" if status >= 400 else f"{self.provider} gave up within its reply"
         hint = f" (check the model's name and {self.address_variable})" if code == "ERR_MODEL_NOT_FOUND" else ""
         return f"{what}: {words or code}{hint}"
+
+
+def _model_error(code: str, message: str, wait_ms: int | None = None) -> ModelError:
+    retryable = code in _RETRYABLE
+    return ModelError(message, model_code=code, retryable=retryable, retry_after_ms=wait_ms if retryable else None)
 
 
 def _is_of_the_wire(error: Exception) -> bool:

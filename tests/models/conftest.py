@@ -1,0 +1,51 @@
+"""What the tests of providers share: a scripted server that both SDKs find, and a model to ask directly."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from agency import Message, ModelParams, ModelReply, ModelRequest, ToolSpec
+from agency.providers import STOCK
+from tests.models.server import ModelServer
+
+PATIENCE = 20.0
+MODELS = {"openai": "openai:gpt-scripted", "anthropic": "anthropic:claude-scripted"}
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
+    async with ModelServer() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture(params=sorted(MODELS))
+def provider(request: pytest.FixtureRequest) -> str:
+    """For what both providers promise."""
+    return str(request.param)
+
+
+async def ask(
+    provider: str,
+    messages: str | Sequence[Message] = "Hello?",
+    *,
+    system: str = "Be brief.",
+    tools: Sequence[ToolSpec] = (),
+    heard: list[str] | None = None,
+    **params: Any,
+) -> ModelReply:
+    """One request, without a thread. `heard` gets the text as it comes."""
+    said = [Message(role="user", content=messages)] if isinstance(messages, str) else messages
+    request = ModelRequest(
+        model=MODELS[provider].partition(":")[2],
+        system=system,
+        messages=said,
+        tools=tuple(tools),
+        params=ModelParams(**params),
+        key="thr.1.2",
+    )
+    return await STOCK[provider].respond(request, ([] if heard is None else heard).append)

@@ -1,0 +1,231 @@
+"""What both providers promise when something goes wrong: a code, another attempt where it helps, no secret told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from agency import EventType, ModelError, Thread
+from agency.clock import now_ms
+from agency.providers import STOCK
+from agency.providers.anthropic import AnthropicModel
+from agency.providers.failures import LONGEST_WAIT_MS, retry_after_ms
+from agency.providers.openai import OpenAIModel
+from agency.turn import machine
+from tests.models.clerk import clerk, events, run
+from tests.models.conftest import PATIENCE, ask
+from tests.models.script import Call, Reply
+from tests.models.server import KEY, ModelServer
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a provider does not say when to try again, it is at once."""
+    monkeypatch.setattr(machine, "RETRY_BASE_MS", 1)
+
+
+def fault(status: int, **error: JsonValue) -> Reply:
+    return Reply(status=status, error={"type": "some_error", "message": f"No, {KEY}!", **error})
+
+
+async def failing(provider: str) -> ModelError:
+    with pytest.raises(ModelError) as raised:
+        await ask(provider)
+    return raised.value
+
+
+async def until(thread: Thread, event_type: EventType) -> None:
+    async with asyncio.timeout(PATIENCE):
+        async for event in thread.events():
+            if event.type == event_type:
+                return
+
+
+# Codes.
+
+FAULTS = [
+    (fault(400), "ERR_BAD_REQUEST", False),
+    (fault(401), "ERR_AUTH", False),
+    (fault(402), "ERR_QUOTA", False),
+    (fault(403), "ERR_AUTH", False),
+    (fault(404), "ERR_MODEL_NOT_FOUND", False),
+    (fault(408), "ERR_TIMEOUT", True),
+    (fault(413), "ERR_CONTEXT_OVERFLOW", False),
+    (fault(418), "ERR_BAD_REQUEST", False),
+    (fault(422), "ERR_BAD_REQUEST", False),
+    (fault(429), "ERR_RATE_LIMIT", True),
+    (fault(500), "ERR_API", True),
+    (fault(502), "ERR_API", True),
+    (fault(503), "ERR_OVERLOADED", True),
+    (fault(504), "ERR_TIMEOUT", True),
+    (fault(529), "ERR_OVERLOADED", True),
+    (fault(400, code="context_length_exceeded"), "ERR_CONTEXT_OVERFLOW", False),
+    (fault(429, code="insufficient_quota"), "ERR_QUOTA", False),
+    (fault(400, code="content_filter"), "ERR_CONTENT_FILTER", False),
+    (Reply(text=("Well, ",), then="cut"), "ERR_CONNECTION", True),
+    (Reply(text=("Well, ",), then="end"), "ERR_CONNECTION", True),
+    (Reply(text=("Well, ",), error={"type": "overloaded_error", "message": "Busy."}), "ERR_OVERLOADED", True),
+    (Reply(text=("Well, ",), error={"type": "who knows", "message": "Oops."}), "ERR_API", True),
+    (Reply(text=("Well, ",), error={"code": 429, "message": "Slow down."}), "ERR_RATE_LIMIT", True),
+]
+
+
+@pytest.mark.parametrize(("reply", "code", "retryable"), FAULTS)
+async def test_every_failure_has_a_code(
+    server: ModelServer, provider: str, reply: Reply, code: str, retryable: bool
+) -> None:
+    server.add(reply)
+    error = await failing(provider)
+    assert (error.model_code, error.retryable) == (code, retryable)
+    assert provider in str(error)
+    assert KEY not in str(error)
+    assert len(server.requests) == 1  # the SDK does not try again on its own
+
+
+async def test_nobody_at_the_address(server: ModelServer, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    monkeypatch.setenv(f"{provider.upper()}_BASE_URL", nowhere)
+    error = await failing(provider)
+    assert (error.model_code, error.retryable) == ("ERR_CONNECTION", True)
+    assert f"{provider.upper()}_BASE_URL" in str(error)
+
+
+async def test_silence_is_a_timeout_before_and_within_a_reply(server: ModelServer, provider: str) -> None:
+    model = STOCK[provider]
+    assert isinstance(model, OpenAIModel | AnthropicModel)
+    (await model.clients.get()).timeout = 0.1
+    server.add(Reply(then="silence"), Reply(text=("Well, ",), then="silence"))
+    for _ in range(2):
+        error = await failing(provider)
+        assert (error.model_code, error.retryable) == ("ERR_TIMEOUT", True)
+
+
+async def test_a_key_that_is_missing_is_named(provider: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    variable = f"{provider.upper()}_API_KEY"
+    for name in (variable, "OPENAI_ADMIN_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    error = await failing(provider)
+    assert (error.model_code, error.retryable) == ("ERR_AUTH", False)
+    assert f"set {variable}" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3000),
+        ({"retry-after": "0.25"}, 250),
+        ({"retry-after-ms": "70", "retry-after": "3"}, 70),
+        ({"retry-after": "-5"}, 0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e300"}, LONGEST_WAIT_MS),
+        ({"retry-after": formatdate(0, usegmt=True)}, 0),
+    ],
+)
+def test_how_long_to_wait_is_read_from_the_headers(headers: dict[str, str], expected: int | None) -> None:
+    assert retry_after_ms(headers) == expected
+
+
+def test_a_time_to_wait_until_is_read_as_well() -> None:
+    wait = retry_after_ms({"retry-after": formatdate(now_ms() / 1000 + 60, usegmt=True)})
+    assert wait is not None
+    assert 50_000 < wait <= 60_000
+
+
+# Within a thread.
+
+
+async def test_a_thread_tries_again_when_the_provider_says_so(
+    server: ModelServer, provider: str, tmp_path: Path
+) -> None:
+    limited = Reply(status=429, headers={"retry-after-ms": "20"}, error={"message": "Slow down."})
+    server.add(limited, limited, Reply(text=("There.",)))
+    async with clerk(provider, tmp_path) as thread:
+        result = await run(thread, "Hello?")
+        ended = [event.data for event in await events(thread) if event.type == EventType.MODEL_COMPLETED]
+    assert (result.status, result.data) == ("completed", "There.")
+    failed = [data["error"] for data in ended if "error" in data]
+    assert [error["code"] for error in failed if isinstance(error, dict)] == ["ERR_RATE_LIMIT", "ERR_RATE_LIMIT"]
+    bodies = [request.body for request in server.requests]
+    assert len(bodies) == 3
+    assert bodies[0] == bodies[1] == bodies[2]
+
+
+@pytest.mark.parametrize(
+    "reply", [fault(500), fault(529), Reply(text=("Half an ",), then="cut")], ids=["500", "529", "cut"]
+)
+@pytest.mark.usefixtures("soon")
+async def test_a_failure_that_passes_is_not_the_end(
+    server: ModelServer, provider: str, tmp_path: Path, reply: Reply
+) -> None:
+    server.add(reply, Reply(text=("A whole answer.",)))
+    async with clerk(provider, tmp_path) as thread:
+        result = await run(thread, "Hello?")
+    assert (result.status, result.data, len(server.requests)) == ("completed", "A whole answer.", 2)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
+@pytest.mark.usefixtures("soon")
+async def test_a_key_is_in_no_error_and_no_event(
+    server: ModelServer, provider: str, tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    masked = f"{KEY[:12]}****{KEY[-4:]}"
+    server.add(*[fault(status, message=f"Incorrect API key: {KEY} ({masked})") for _ in range(machine.MODEL_ATTEMPTS)])
+    async with clerk(provider, tmp_path) as thread:
+        result = await run(thread, "Hello?")
+        told = [event.model_dump_json() for event in await events(thread)]
+    assert result.status == "error"
+    assert len(result.errors) == 1
+    for text in (*told, result.model_dump_json(), caplog.text):
+        assert KEY[:12] not in text
+        assert KEY[-6:] not in text
+
+
+async def test_cancel_closes_the_connection_in_the_middle_of_a_reply(
+    server: ModelServer, provider: str, tmp_path: Path
+) -> None:
+    server.add(Reply(text=("Well, ",), then="silence"))
+    async with clerk(provider, tmp_path) as thread:
+        await thread.send("Hello?")
+        await until(thread, EventType.MODEL_DELTA)
+        await thread.cancel()
+        result = await thread.wait(PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await server.requests[0].left.wait()
+    assert result.status == "canceled"
+
+
+async def test_a_connection_is_used_again(server: ModelServer, provider: str) -> None:
+    server.add(Reply(text=("One.",)), Reply(text=("Two.",)))
+    heard: list[str] = []
+    for _ in range(2):
+        await ask(provider, heard=heard)
+    assert heard == ["One.", "Two."]
+    assert server.requests[0].peer == server.requests[1].peer
+
+
+async def test_a_model_that_writes_nonsense_is_told_and_can_mend_it(
+    server: ModelServer, provider: str, tmp_path: Path
+) -> None:
+    server.add(
+        Reply(calls=(Call(name="weather", args='{"city": "Os', id="c1"),)),
+        Reply(calls=(Call(name="weather", args={"city": "Oslo"}, id="c2"),)),
+        Reply(text=("Sunny.",)),
+    )
+    async with clerk(provider, tmp_path) as thread:
+        result = await run(thread, "Weather in Oslo?")
+        transcript = (await thread.state()).messages
+    assert (result.status, result.data) == ("completed", "Sunny.")
+    results = [message.content for message in transcript if message.role == "tool"]
+    assert "must be a JSON object" in results[0]
+    assert '{"city": "Os' in results[0]
+    assert results[1] == "sunny in Oslo"
+    assert len(server.requests) == 3

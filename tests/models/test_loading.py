@@ -1,0 +1,91 @@
+"""When SDKs are imported, and how long their clients live."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from agency import AgentSystem, DefinitionError
+from agency.providers import STOCK
+from agency.providers.clients import Clients
+from agency.testing import ScriptedModel
+
+SDKS = {"openai", "anthropic", "httpx", "httpx2"}
+
+
+def loaded_by(program: str) -> set[str]:
+    report = f"{program}\nimport sys; print(*(name for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", report], check=True, capture_output=True, text=True)
+    return SDKS & set(done.stdout.split())
+
+
+def test_a_system_loads_no_sdk_before_it_is_prepared_and_then_those_of_its_models() -> None:
+    system = "from agency import AgentSystem; system = AgentSystem('openai:x')"
+    assert loaded_by(system) == set()
+    assert loaded_by(f"{system}; system.prepare()") >= {"openai"}
+    assert "anthropic" not in loaded_by(f"{system}; system.prepare()")
+    agent = "system.add_agent(name='a', description='-', prompt='-', model='anthropic:y')"
+    assert loaded_by(f"{system}; {agent}; system.prepare()") >= {"openai", "anthropic"}
+
+
+def test_providers_are_there_without_being_named_and_can_be_replaced() -> None:
+    mine = ScriptedModel([])
+    system = AgentSystem("openai:gpt", providers={"anthropic": mine})
+    assert system.model("openai:gpt") == (STOCK["openai"], "gpt")
+    assert system.model("anthropic:claude") == (mine, "claude")
+
+
+def test_a_provider_that_cannot_be_prepared_says_which() -> None:
+    class Broken(ScriptedModel):
+        def prepare(self) -> None:
+            raise ImportError("no module named nothing")
+
+    with pytest.raises(DefinitionError, match="'mine:any' cannot be prepared: no module named nothing"):
+        AgentSystem("mine:any", providers={"mine": Broken([])}).prepare()
+
+
+def test_each_loop_has_one_client_which_is_closed_with_it() -> None:
+    made: list[Client] = []
+
+    class Client:
+        closed_in: asyncio.AbstractEventLoop | None = None
+
+        def __init__(self) -> None:
+            made.append(self)
+
+        async def close(self) -> None:
+            self.closed_in = asyncio.get_running_loop()
+
+    clients = Clients(Client)
+
+    async def use() -> asyncio.AbstractEventLoop:
+        first, second = await asyncio.gather(clients.get(), clients.get())
+        assert first is second
+        assert first.closed_in is None
+        return asyncio.get_running_loop()
+
+    loops = [asyncio.run(use()) for _ in range(2)]
+    assert [client.closed_in for client in made] == loops
+
+
+async def test_a_client_that_cannot_be_made_is_tried_again_the_next_time() -> None:
+    class Client:
+        async def close(self) -> None:
+            """There is nothing to close."""
+
+    attempts: list[int] = []
+
+    def make() -> Client:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise ValueError("not yet")
+        return Client()
+
+    clients = Clients(make)
+    with pytest.raises(ValueError, match="not yet"):
+        await clients.get()
+    assert await clients.get() is await clients.get()
+    assert len(attempts) == 2
