@@ -1,9 +1,10 @@
 # `make` lists what there is to make.
 PYTHON ?= python3
 BIN := .venv/bin
+ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check format bench clean
+.PHONY: help setup up down test browser check format bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,11 +16,18 @@ setup: .venv/.ready ## make the environment (.venv) that everything else uses
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
-up: setup ## run the offline demo: planning, files, two subagents, one approval
-	$(BIN)/python -m examples.demo
+up: setup ## serve the offline demo and its dashboard (ARGS="package.module:system --port 9000" for your own)
+	$(BIN)/agency serve $(ARGS)
 
-test: check ## everything that must hold
+down: setup ## stop everything that `make up` has started
+	$(BIN)/agency down
+
+test: check browser ## everything that must hold
 	$(BIN)/python -m pytest
+
+browser:
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null \
+	  || { echo "the browser tests need chromium, as from 'apt-get install chromium'"; exit 1; }
 
 check: setup ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

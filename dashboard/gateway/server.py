@@ -82,7 +82,7 @@ class Gateway:
         """Serve until told to stop. Raises what keeps the installation from running."""
         beside = asyncio.create_task(self._accompany(on_ready))
         try:
-            await self._server.serve(sockets=[self._listening])
+            await self._server.serve(sockets=[self._listening.dup()])  # it closes what it is given
         finally:
             beside.cancel()
             with suppress(asyncio.CancelledError):
