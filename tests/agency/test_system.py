@@ -161,7 +161,7 @@ def test_a_models_name_reads_provider_colon_model(model: str) -> None:
 
 
 def test_a_model_of_an_unknown_provider_is_refused_naming_those_there_are() -> None:
-    with pytest.raises(DefinitionError, match=r"no provider named 'nobody'.*demo, scripted"):
+    with pytest.raises(DefinitionError, match=r"no provider named 'nobody'.*anthropic, demo, openai, scripted"):
         system().model("nobody:at-home")
 
 

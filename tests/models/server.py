@@ -28,6 +28,7 @@ from tests.models import wire
 from tests.models.script import SCRIPT, Reply, Script
 
 KEY = "sk-test-0123456789abcdefSECRET"
+ENDPOINTS: Mapping[str, wire.Api] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
 
 
 @dataclass(slots=True)
@@ -93,8 +94,8 @@ class ModelServer:
                 if (read := await self._serve(request, reader, writer)) is None:
                     break
                 ahead = read
-        except ConnectionError:
-            pass  # the client has left
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client has left, or the server does; a task of asyncio's own cannot end as canceled quietly
         finally:
             self._connections.discard(task)
             writer.close()
@@ -111,15 +112,17 @@ class ModelServer:
         speaking = asyncio.ensure_future(_speak(request.api, reply, request.body["model"], writer))
         try:
             await asyncio.wait({reading, speaking}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
             if not speaking.done():
                 request.left.set()
+        finally:
             reading.cancel()
             speaking.cancel()
         read, spoke = await asyncio.gather(reading, speaking, return_exceptions=True)
         return (read if isinstance(read, bytes) else b"") if spoke is True else None
 
     def _reply(self, request: Request) -> Reply:
+        if request.path not in ENDPOINTS:
+            return Reply(status=404, error={"type": "not_found_error", "message": f"nothing is at {request.path}"})
         if self._keyed is None:
             return self._queue.popleft() if self._queue else _unscripted("the script is used up")
         said, step = wire.where(request.body["messages"])
@@ -143,8 +146,8 @@ async def _request(reader: asyncio.StreamReader, ahead: bytes, peer: tuple[str, 
         body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    path = first.split(" ")[1]
-    return Request("anthropic" if path == "/v1/messages" else "openai", peer, path, headers, body)
+    path = first.split(" ")[1].partition("?")[0]
+    return Request(ENDPOINTS.get(path, "openai"), peer, path, headers, body)
 
 
 def _error(api: wire.Api, reply: Reply) -> bytes:
