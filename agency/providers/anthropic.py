@@ -69,10 +69,8 @@ class AnthropicModel:
 def _client() -> AsyncAnthropic:
     import anthropic
 
-    try:
-        client = anthropic.AsyncAnthropic(
-            max_retries=0
-        )  # a thread tries again by itself, and remembers it over a crash
+    try:  # without retries: a thread tries again by itself, and remembers that over a crash
+        client = anthropic.AsyncAnthropic(max_retries=0)
     except anthropic.AnthropicError:
         raise ACCOUNT.no_key() from None
     if not (client.api_key or client.auth_token or client.credentials):

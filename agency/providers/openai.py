@@ -61,8 +61,8 @@ class OpenAIModel:
 def _client() -> AsyncOpenAI:
     import openai
 
-    try:
-        client = openai.AsyncOpenAI(max_retries=0)  # a thread tries again by itself, and remembers that over a crash
+    try:  # without retries: a thread tries again by itself, and remembers that over a crash
+        client = openai.AsyncOpenAI(max_retries=0)
     except openai.OpenAIError:
         raise ACCOUNT.no_key() from None
     if not client.api_key:
