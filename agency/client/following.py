@@ -74,6 +74,7 @@ class Following(Generic[AnyEvent]):
         """The events in a piece of an answer that are new."""
         for data in self._parser.feed(piece):
             if data and (event := self._new(self._read(data))) is not None:
+                self._progress = True
                 yield event
 
     def broken(self, why: str) -> float:
@@ -112,7 +113,6 @@ class Following(Generic[AnyEvent]):
         if self._after != "now" and number <= self._after:
             return None
         self._after = number
-        self._progress = True
         if event.type in (EventType.MODEL_STARTED, EventType.MODEL_COMPLETED):
             self._text = Text()
         return event
