@@ -172,11 +172,12 @@ class Answer(Wire):
 
     model_config = ConfigDict(
         json_schema_extra={
+            "oneOf": [{"required": ["approved"]}, {"required": ["decisions"]}],
             "examples": [
                 {"approved": True},
                 {"approved": False, "reason": "too much"},
                 {"decisions": {"call_1": {"decision": "edit", "args": {"cents": 500}}}},
-            ]
+            ],
         }
     )
 

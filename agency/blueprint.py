@@ -10,8 +10,8 @@ from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import Wire
 
-Name = Annotated[str, StringConstraints(pattern=r"\A[a-zA-Z0-9_-]+\z", max_length=64)]
-ModelName = Annotated[str, StringConstraints(pattern=r"\A[a-z][a-z0-9_-]*:.+\z")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]+$", max_length=64)]
+ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*:.+$")]
 
 
 Isolation = Literal["shared", "dedicated"]

@@ -24,6 +24,7 @@ from agency.clock import now_ms
 from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from agency.events import timestamp
 from agency.wire import Wire
+from dashboard.gateway.paths import AgencyId
 
 TICKET_SECONDS = 30.0
 
@@ -142,7 +143,7 @@ async def owner_only(principal: Annotated[Principal, Depends(principal_of)]) -> 
 def may(needed: Role) -> Callable[..., Awaitable[Principal]]:
     """A dependency: only for those who have this role, or a higher one, in the agency of the path."""
 
-    async def check(agency_id: str, principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    async def check(agency_id: AgencyId, principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
         principal.check(agency_id, needed)
         return principal
 

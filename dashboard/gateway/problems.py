@@ -7,6 +7,7 @@ that the log has too, and by nothing else: no stack, no message that might hold 
 from __future__ import annotations
 
 import http
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -105,7 +106,18 @@ def _explain(error: RequestValidationError) -> str:
 
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:
-    return as_problem(error)
+    answer = as_problem(error)
+    if answer.status_code == 405:
+        answer.headers["Allow"] = ", ".join(_methods(request.app, request.url.path))
+    return answer
+
+
+def _methods(app: FastAPI, path: str) -> list[str]:
+    """What an address takes; a route knows of itself only."""
+    for template, methods in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+            return sorted(method.upper() for method in methods)
+    return ["GET"]
 
 
 def install(app: FastAPI) -> None:

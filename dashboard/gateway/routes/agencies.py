@@ -11,6 +11,7 @@ from agency import api
 from agency.errors import NotFound
 from agency.tenancy import AgencyInfo, KeyInfo, NewKey
 from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer
+from dashboard.gateway.paths import AgencyId, KeyId
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(tags=["agencies"])
@@ -39,25 +40,25 @@ async def create_agency(cluster: TheCluster, owner: Owner, body: api.NewAgency |
 
 
 @router.get("/agency/{agency_id}", dependencies=[Viewer], responses=refusals(404))
-async def get_agency(cluster: TheCluster, agency_id: str) -> AgencyInfo:
+async def get_agency(cluster: TheCluster, agency_id: AgencyId) -> AgencyInfo:
     return await cluster.agency(agency_id).info()
 
 
 @router.patch("/agency/{agency_id}", dependencies=[Admin], responses=refusals(404))
-async def rename_agency(cluster: TheCluster, agency_id: str, body: api.AgencyChange) -> AgencyInfo:
+async def rename_agency(cluster: TheCluster, agency_id: AgencyId, body: api.AgencyChange) -> AgencyInfo:
     return await cluster.agency(agency_id).rename(body.name)
 
 
 @router.delete(
     "/agency/{agency_id}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404)
 )
-async def delete_agency(cluster: TheCluster, agency_id: str) -> None:
+async def delete_agency(cluster: TheCluster, agency_id: AgencyId) -> None:
     """Delete an agency with all its threads, blueprints and keys."""
     await cluster.agency(agency_id).delete()
 
 
 @router.get("/agency/{agency_id}/keys", dependencies=[Admin], responses=refusals(404))
-async def list_keys(cluster: TheCluster, agency_id: str) -> api.KeyList:
+async def list_keys(cluster: TheCluster, agency_id: AgencyId) -> api.KeyList:
     """The agency's keys, without what has to be shown."""
     return api.KeyList(keys=tuple(await cluster.agency(agency_id).keys()))
 
@@ -68,13 +69,13 @@ async def list_keys(cluster: TheCluster, agency_id: str) -> api.KeyList:
     dependencies=[Admin],
     responses=refusals(404),
 )
-async def create_key(cluster: TheCluster, agency_id: str, body: api.KeyWanted) -> NewKey:
+async def create_key(cluster: TheCluster, agency_id: AgencyId, body: api.KeyWanted) -> NewKey:
     """A new key: `key` is what its holder shows, and is not to be had a second time."""
     return await cluster.agency(agency_id).create_key(body.name, body.role)
 
 
 @router.get("/agency/{agency_id}/keys/{key_id}", dependencies=[Admin], responses=refusals(404))
-async def get_key(cluster: TheCluster, agency_id: str, key_id: str) -> KeyInfo:
+async def get_key(cluster: TheCluster, agency_id: AgencyId, key_id: KeyId) -> KeyInfo:
     found = next((key for key in await cluster.agency(agency_id).keys() if key.id == key_id), None)
     if found is None:
         raise NotFound(f"the agency has no key {key_id!r}")
@@ -87,7 +88,7 @@ async def get_key(cluster: TheCluster, agency_id: str, key_id: str) -> KeyInfo:
     dependencies=[Admin],
     responses=refusals(404),
 )
-async def revoke_key(cluster: TheCluster, agency_id: str, key_id: str) -> None:
+async def revoke_key(cluster: TheCluster, agency_id: AgencyId, key_id: KeyId) -> None:
     """From now on the key opens nothing."""
     await cluster.agency(agency_id).revoke_key(key_id)
 

@@ -7,13 +7,14 @@ from fastapi import APIRouter, Response, status
 from agency import api
 from agency.tenancy import BlueprintInfo
 from dashboard.gateway.access import Admin, TheCluster, Viewer
+from dashboard.gateway.paths import AgencyId, BlueprintName
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
 
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))
-async def list_blueprints(cluster: TheCluster, agency_id: str) -> api.BlueprintList:
+async def list_blueprints(cluster: TheCluster, agency_id: AgencyId) -> api.BlueprintList:
     """Every agent, by name; the agency's own in the place of the code's."""
     return api.BlueprintList(blueprints=tuple(await cluster.agency(agency_id).blueprints()))
 
@@ -24,7 +25,7 @@ async def list_blueprints(cluster: TheCluster, agency_id: str) -> api.BlueprintL
     responses={**refusals(404), 201: {"model": BlueprintInfo, "description": "It is new to the agency."}},
 )
 async def put_blueprint(
-    cluster: TheCluster, agency_id: str, body: api.BlueprintChange, response: Response
+    cluster: TheCluster, agency_id: AgencyId, body: api.BlueprintChange, response: Response
 ) -> BlueprintInfo:
     """Add a blueprint, or change one. Threads that are made from now on get it."""
     made = await cluster.agency(agency_id).put_blueprint(body.fields)
@@ -34,6 +35,6 @@ async def put_blueprint(
 
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404))
-async def delete_blueprint(cluster: TheCluster, agency_id: str, name: str) -> None:
+async def delete_blueprint(cluster: TheCluster, agency_id: AgencyId, name: BlueprintName) -> None:
     """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
     await cluster.agency(agency_id).delete_blueprint(name)

@@ -18,6 +18,7 @@ from agency.errors import AgencyError, InvalidInput
 from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, may, principal_of
 from dashboard.gateway.guard import check_caller
 from dashboard.gateway.live import Feed, Lines, StillValid, as_sent_events, over_socket
+from dashboard.gateway.paths import AgencyId, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
 from dashboard.gateway.routes.threads import After, Limit
 
@@ -51,8 +52,8 @@ async def thread_events(
     request: Request,
     cluster: TheCluster,
     who: Asking,
-    agency_id: str,
-    thread_id: str,
+    agency_id: AgencyId,
+    thread_id: ThreadId,
     after: After = 0,
     limit: Limit = 1_000,
     last_event_id: LastEventId = None,
@@ -76,7 +77,7 @@ async def agency_events(
     request: Request,
     cluster: TheCluster,
     who: Asking,
-    agency_id: str,
+    agency_id: AgencyId,
     after: AfterOrNow = 0,
     limit: Limit = 1_000,
     last_event_id: LastEventId = None,

@@ -16,6 +16,7 @@ from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunStatu
 from agency.turn.outcomes import Approve, Decision, Edit
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
 from dashboard.gateway.context import request_context
+from dashboard.gateway.paths import AgencyId, ThreadId
 from dashboard.gateway.problems import refusals
 from dashboard.gateway.routes.agencies import derived
 
@@ -29,7 +30,7 @@ WAIT_MOST = 300.0
 @router.get("/agents", dependencies=[Viewer], responses=refusals(404))
 async def list_threads(
     cluster: TheCluster,
-    agency_id: str,
+    agency_id: AgencyId,
     after: After = 0,
     limit: Limit = 100,
     parent: Annotated[str | None, Query(max_length=64, description="Only this thread's children.")] = None,
@@ -44,7 +45,9 @@ async def list_threads(
 
 
 @router.post("/agents", status_code=status.HTTP_201_CREATED, dependencies=[Operator], responses=refusals(404, 409))
-async def create_thread(cluster: TheCluster, agency_id: str, body: api.NewThread, request: Request) -> ThreadMetadata:
+async def create_thread(
+    cluster: TheCluster, agency_id: AgencyId, body: api.NewThread, request: Request
+) -> ThreadMetadata:
     """A new thread for an agent, at work at once if there are messages."""
     key = body.idempotency_key
     thread = await cluster.agency(agency_id).create_thread(
@@ -59,7 +62,7 @@ async def create_thread(cluster: TheCluster, agency_id: str, body: api.NewThread
 
 
 @router.get("/agent/{thread_id}", dependencies=[Viewer], responses=refusals(404))
-async def get_thread(cluster: TheCluster, agency_id: str, thread_id: str) -> ThreadSummary:
+async def get_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> ThreadSummary:
     """A thread, and what it is doing."""
     return await cluster.thread(agency_id, thread_id).summary()
 
@@ -70,7 +73,7 @@ async def get_thread(cluster: TheCluster, agency_id: str, thread_id: str) -> Thr
     dependencies=[Admin],
     responses=refusals(404),
 )
-async def delete_thread(cluster: TheCluster, agency_id: str, thread_id: str) -> None:
+async def delete_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> None:
     """Delete a thread with all its descendants."""
     await cluster.agency(agency_id).delete_thread(thread_id)
 
@@ -81,7 +84,7 @@ async def delete_thread(cluster: TheCluster, agency_id: str, thread_id: str) -> 
     dependencies=[Operator],
     responses=refusals(404),
 )
-async def invoke(cluster: TheCluster, agency_id: str, thread_id: str, body: api.Invocation) -> Accepted:
+async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.Invocation) -> Accepted:
     """Start a run with messages; while one is in progress, they join it at its next step."""
     thread = cluster.thread(agency_id, thread_id)
     await _check_meant(thread, body)
@@ -97,7 +100,7 @@ async def _check_meant(thread: ThreadHandle, body: api.Invocation) -> None:
 
 
 @router.get("/agent/{thread_id}/state", dependencies=[Viewer], responses=refusals(404))
-async def state(cluster: TheCluster, agency_id: str, thread_id: str) -> api.StateAndRun:
+async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.StateAndRun:
     """The conversation, the tools, and what the middleware keep: todos, files, subagents."""
     thread = cluster.thread(agency_id, thread_id)
     found, run = await asyncio.gather(thread.state(), thread.run_state())
@@ -117,8 +120,8 @@ async def state(cluster: TheCluster, agency_id: str, thread_id: str) -> api.Stat
 @router.get("/agent/{thread_id}/run", dependencies=[Viewer], responses=refusals(404))
 async def run(
     cluster: TheCluster,
-    agency_id: str,
-    thread_id: str,
+    agency_id: AgencyId,
+    thread_id: ThreadId,
     wait: Annotated[
         float,
         Query(
@@ -135,7 +138,7 @@ async def run(
 
 
 @router.post("/agent/{thread_id}/approve", dependencies=[Operator], responses=refusals(404, 409))
-async def approve(cluster: TheCluster, agency_id: str, thread_id: str, body: api.Answer) -> api.Ok:
+async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.Answer) -> api.Ok:
     """Answer the calls that wait for a person: all at once, or each by its id. Those not named go on waiting."""
     thread = cluster.thread(agency_id, thread_id)
     key = None if body.idempotency_key is None else f"approve:{body.idempotency_key}"
@@ -172,14 +175,14 @@ def _edited(pending: dict[str, PendingToolCall], body: api.Answer) -> dict[str, 
 
 
 @router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404, 409))
-async def cancel(cluster: TheCluster, agency_id: str, thread_id: str) -> api.Ok:
+async def cancel(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
     """End the run, with all its children."""
     await cluster.thread(agency_id, thread_id).cancel()
     return api.Ok()
 
 
 @router.post("/agent/{thread_id}/limits", dependencies=[Operator], responses=refusals(404, 409))
-async def lift_limits(cluster: TheCluster, agency_id: str, thread_id: str, body: api.NewLimits) -> api.Ok:
+async def lift_limits(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.NewLimits) -> api.Ok:
     """Let a run that has used up a limit go on, under these new ones."""
     thread = cluster.thread(agency_id, thread_id)
     await thread.lift_limits(turns=body.turns, time_ms=body.time_ms, tokens=body.tokens)
@@ -187,7 +190,7 @@ async def lift_limits(cluster: TheCluster, agency_id: str, thread_id: str, body:
 
 
 @router.get("/approvals", dependencies=[Viewer], responses=refusals(404))
-async def approvals(cluster: TheCluster, agency_id: str, after: After = 0, limit: Limit = 100) -> api.ApprovalPage:
+async def approvals(cluster: TheCluster, agency_id: AgencyId, after: After = 0, limit: Limit = 100) -> api.ApprovalPage:
     """Everything in the agency that waits for a person, children's calls included."""
     page = await cluster.agency(agency_id).threads(after, limit, status="paused", reason="hitl")
     waiting = await asyncio.gather(*(_approval(cluster, each) for each in page.threads))
