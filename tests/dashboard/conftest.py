@@ -29,15 +29,15 @@ class Server:
         self.settings = settings
         self.log = log
         self._options = options
-        self._environment = environment
+        self.environment = {"AGENCY_NAMESPACE": settings.namespace, "AGENCY_HIBERNATE_AFTER": "60", **environment}
         self._begin("0")
 
     def _begin(self, port: str) -> None:
         command = [sys.executable, "-m", "dashboard.command", "serve", self.settings.system]
         command += ["--port", port, "--data-dir", str(self.settings.data_dir), *self._options]
-        own = {"AGENCY_NAMESPACE": self.settings.namespace, "AGENCY_HIBERNATE_AFTER": "60", **self._environment}
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **own}, stdout=out, stderr=out)
+            environment = {**os.environ, **self.environment}
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
         self.url = self._until_announced()
 
     def _until_announced(self) -> str:

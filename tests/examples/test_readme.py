@@ -1,56 +1,92 @@
-"""The programs in the README run as they stand."""
+"""The programs in the README run as they stand, but for the port."""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from actors import Settings, local_ray
+from tests.dashboard.conftest import Server
 
 README = Path(__file__).parents[2] / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-PROGRAMS = [block for block in BLOCKS if "asyncio.run(" in block and "Cluster" not in block]
-(ON_RAY,) = [block for block in BLOCKS if "asyncio.run(" in block and "Cluster" in block]
-EXPECTED = ["completed", "refunded 500 cents of order 7"]
+BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    ("program", "expected"), list(zip(PROGRAMS, EXPECTED, strict=True)), ids=["first", "approvals"]
-)
-def test_a_program_of_the_readme_runs_as_it_stands(program: str, expected: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+def block(*words: str) -> str:
+    (found,) = [each for each in BLOCKS if all(word in each for word in words)]
+    return found
+
+
+SUPPORT, TALK = block("def order_status"), block("Client(", "Thank you!")
+REFUND, DECIDE = block("def refund"), block("Client(", "decisions")
+IN_ONE_PROCESS, WITHOUT_HTTP = block("open_thread("), block("Cluster.join(")
+
+
+@contextmanager
+def serving(shared: Settings, folder: Path, system: str) -> Iterator[Server]:
+    """What a reader serves, in a folder of his own, on the Ray that all tests share."""
+    local_ray.join(shared)
+    running = local_ray.find(shared.data_dir)
+    assert running is not None
+    own = {"system": system, "data_dir": folder / "data", "namespace": f"readme-{secrets.token_hex(4)}"}
+    server = Server(
+        shared.model_copy(update=own), folder / "log", AGENCY_RAY_ADDRESS=running.address, PYTHONPATH=str(folder)
     )
-    assert expected in done.stdout
-    assert done.stderr == ""
-
-
-def test_the_program_on_ray_runs_as_it_stands_and_one_command_stops_it(tmp_path: Path) -> None:
-    system, _, _ = PROGRAMS[0].partition("async def main()")
-    (tmp_path / "shop.py").write_text(system)
-    environment = {**os.environ, "AGENCY_DATA_DIR": "data"}
-
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100
-        )
-
     try:
-        done = run("-c", ON_RAY)
-        assert "agent.completed" in done.stdout, done.stderr
-        assert '"hosts": [' in run("-m", "actors", "status", "shop:system").stdout
+        yield server
     finally:
-        stopped = run("-m", "actors", "down", "shop:system")
-    assert (stopped.returncode, stopped.stdout) == (0, ""), stopped.stderr
-    again = run("-m", "actors", "down", "shop:system")
-    assert again.returncode == 1
-    assert "nothing runs here" in again.stderr
+        down = run(folder, server, "-m", "dashboard.command", "down")
+        assert "stopped" in down.stderr
+        assert server.process.wait(10) is not None
+
+
+def run(folder: Path, server: Server | None, *command: str) -> subprocess.CompletedProcess[str]:
+    own = {} if server is None else {**server.environment, "AGENCY_DATA_DIR": "data"}
+    environment = {**os.environ, **own}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=100
+    )
+
+
+def test_the_first_agent_is_served_and_talked_to(ray_settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "support.py").write_text(SUPPORT)
+    with serving(ray_settings, tmp_path, "support:system") as server:
+        talk = run(tmp_path, server, "-c", TALK.replace("http://127.0.0.1:8000", server.url))
+        assert (talk.returncode, talk.stderr) == (0, "")
+        assert "agent.completed" in talk.stdout
+        assert talk.stdout.endswith("completed\n")
+        without = run(tmp_path, server, "-c", WITHOUT_HTTP)
+        assert without.returncode == 0, without.stderr
+        assert "order 7" in without.stdout
+        status = run(tmp_path, server, "-m", "dashboard.command", "status", "--json")
+        assert '"hosts": [' in status.stdout
+
+
+def test_a_call_is_approved_from_a_program(ray_settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "billing.py").write_text(REFUND)
+    with serving(ray_settings, tmp_path, "billing:system") as server:
+        decide = run(tmp_path, server, "-c", DECIDE.replace("http://127.0.0.1:8000", server.url))
+    assert (decide.returncode, decide.stderr) == (0, "")
+    assert "refunded 500 cents of order 7" in decide.stdout
+
+
+def test_the_program_without_a_server_runs_and_so_does_the_command(tmp_path: Path) -> None:
+    (tmp_path / "support.py").write_text(SUPPORT)
+    alone = run(tmp_path, None, "-c", IN_ONE_PROCESS)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert "completed" in alone.stdout
+    terminal = run(tmp_path, None, "-m", "dashboard.command", "run", "Where is order 7?", "--system", "support:system")
+    assert terminal.returncode == 0, terminal.stderr
+    assert "order 7" in terminal.stdout
 
 
 def test_the_fragments_of_the_readme_are_python() -> None:
-    for block in BLOCKS:
-        body = "\n".join(f"    {line}" for line in block.splitlines())
+    for each in BLOCKS:
+        body = "\n".join(f"    {line}" for line in each.splitlines())
         compile(f"async def fragment():\n{body}\n    pass", "README.md", "exec")
