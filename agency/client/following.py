@@ -24,7 +24,8 @@ STREAM = "text/event-stream"
 SILENCE_SECONDS = 45.0
 """A gateway gives a sign of life every 15 s. A connection without any for so long is dead, even if nobody says so."""
 
-UNREADABLE_MOST = 3
+FAULTS_MOST = 3
+"""How often in a row a server may say what makes no sense, before its reader is told."""
 
 
 class Broken(Exception):
@@ -46,7 +47,7 @@ class Following(Generic[AnyEvent]):
         self._text = Text()
         self._pauses = Pauses()
         self._progress = True
-        self._unreadable = 0
+        self._faults = 0
         self._lost: float | None = None
 
     @property
@@ -62,9 +63,9 @@ class Following(Generic[AnyEvent]):
         """Take the beginning of an answer; it raises if there is nothing to follow, or nobody may."""
         if answer.status != 200:
             error = refusal(answer, self._url)
-            if answer.status < 500 and not isinstance(error, RateLimited | Unavailable):
-                raise error
-            raise Broken(str(error))
+            if isinstance(error, RateLimited | Unavailable):
+                raise Broken(str(error))
+            raise error if answer.status < 500 else self._fault(error)
         if not answer.headers.get("content-type", "").startswith(STREAM):
             raise Broken("what answers there is not a gateway")
         self._parser = Parser()
@@ -95,15 +96,19 @@ class Following(Generic[AnyEvent]):
         try:
             event = self._feed.model.model_validate_json(data, extra="allow")
         except ValidationError as error:
-            self._unreadable += 1
-            if self._unreadable < UNREADABLE_MOST:  # perhaps somebody on the way has garbled it
-                raise Broken("what it sends is no event") from error
-            raise AgencyError(
-                f"{self._url} sends an event after {self._after} that this client does not understand "
-                f"({explain(error):.200}): it may be of another version"
+            raise self._fault(
+                AgencyError(
+                    f"{self._url} sends an event after {self._after} that this client does not understand "
+                    f"({explain(error):.200}): it may be of another version"
+                )
             ) from error
-        self._unreadable = 0
+        self._faults = 0
         return event
+
+    def _fault(self, error: AgencyError) -> Exception:
+        """What to raise about nonsense: perhaps it was but an accident."""
+        self._faults += 1
+        return Broken(str(error)) if self._faults < FAULTS_MOST else error
 
     def _new(self, event: AnyEvent) -> AnyEvent | None:
         """What of it was not seen yet."""

@@ -148,6 +148,16 @@ def test_a_connection_that_brought_something_is_made_again_at_once_and_others_af
     assert 0 < pauses[1] <= 0.1 < pauses[4]
 
 
+def test_a_gateway_that_fails_time_after_time_is_told_of() -> None:
+    following = follow()
+    fault = Answer(500, {}, b'{"code": "ERR_INTERNAL", "detail": "our own fault"}')
+    for _ in range(2):
+        with pytest.raises(Broken):
+            following.opened(fault)
+    with pytest.raises(AgencyError, match="our own fault"):
+        following.opened(fault)
+
+
 def test_what_cannot_be_read_is_asked_for_again_and_in_the_end_told() -> None:
     following = follow()
     for _ in range(2):

@@ -1,0 +1,214 @@
+"""The client and a real gateway, over real sockets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from contextlib import aclosing, closing
+from pathlib import Path
+
+import pytest
+
+from agency import Deny, Edit, Event, EventType, Limits
+from agency.client import Agency, AsyncClient, Client, Thread
+from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, WrongState
+from tests.actors.shop import calls, noting, say, script
+from tests.dashboard.conftest import Serve, Server
+
+
+def until(thread: Thread, kind: EventType, after: int = 0) -> list[Event]:
+    """The events of a thread up to the first of a kind."""
+    got: list[Event] = []
+    with closing(thread.events(after)) as events:
+        for event in events:
+            got.append(event)
+            if event.type == kind:
+                break
+    return got
+
+
+def test_a_thread_from_its_message_to_its_result(agency: Agency) -> None:
+    thread = agency.create_thread("clerk", files={"/order.txt": "7"})
+    got = []
+    with closing(thread.events()) as events:
+        for event in events:
+            got.append(event)
+            if event.type == EventType.THREAD_CREATED:
+                thread.invoke(script(say("On its way.", delay=0.2, words=4)))
+            if event.type == EventType.AGENT_COMPLETED:
+                break
+    stored = [event.seq for event in got if event.seq is not None]
+    assert stored == list(range(1, len(stored) + 1))
+    assert "".join(str(event.data["delta"]) for event in got if event.seq is None) == "word0 word1 word2 word3 "
+    run = thread.wait(timeout=20)
+    assert (run.status, run.data, run.meta.tokens_used.total) == ("completed", "On its way.", 15)
+    assert thread.run().run_id == run.run_id
+    state = thread.state()
+    assert (state.run.status, state.state.agent_type) == ("completed", "clerk")
+    assert state.state.model_extra is not None
+    assert "/order.txt" in str(state.state.model_extra["files"])
+    assert [event.seq for event in thread.stored_events(after=1, limit=3)] == [2, 3, 4]
+
+
+async def test_the_same_awaited(gateway: Server) -> None:
+    async with AsyncClient(gateway.url) as client:
+        assert await client.ready()
+        agency = await client.create_agency("bakery")
+        assert agency.id in [each.id async for each in client.agencies()]
+        thread = await agency.create_thread("clerk", script(say("On its way.", words=2)))
+        got = []
+        async with aclosing(thread.events()) as events:
+            async for event in events:
+                got.append(event)
+                if event.type == EventType.AGENT_COMPLETED:
+                    break
+        assert got[-1].data["result"] == "On its way."
+        assert (await thread.wait(timeout=20)).status == "completed"
+        assert [each.id async for each in agency.threads()] == [thread.id]
+        await thread.delete()
+        with pytest.raises(NotFound):
+            await thread.info()
+
+
+def test_a_message_with_a_key_is_taken_once(agency: Agency) -> None:
+    thread = agency.create_thread("clerk", idempotency_key="the one")
+    assert agency.create_thread("clerk", idempotency_key="the one").id == thread.id
+    first = thread.invoke(script(say("one")), idempotency_key="order-8")
+    thread.wait(timeout=20)
+    assert thread.invoke(script(say("two")), idempotency_key="order-8") == first
+    assert thread.wait(timeout=20).data == "one"
+
+
+def test_calls_are_approved_edited_and_denied(agency: Agency, ledger: Path) -> None:
+    charge = ("charge", {"ledger": str(ledger), "what": "seven"})
+    thread = agency.create_thread("careful", script(calls(charge), say("done")))
+    (pending,) = thread.wait(timeout=20).meta.pending_tool_calls
+    (approval,) = agency.approvals()
+    assert (approval.thread_id, approval.calls[0].id, pending.name) == (thread.id, pending.id, "charge")
+    thread.decide({pending.id: Edit({"ledger": str(ledger), "what": "five"})})
+    assert thread.wait(timeout=20).data == "done"
+    assert ledger.read_text().startswith("charge:five ")
+    thread.invoke(script(calls(charge), say("done")))
+    thread.wait(timeout=20)
+    thread.deny("too much")
+    assert thread.wait(timeout=20).status == "completed"
+    thread.invoke(script(calls(charge), calls(charge), say("done")))
+    thread.wait(timeout=20)
+    thread.approve()
+    (second,) = thread.wait(timeout=20).meta.pending_tool_calls
+    thread.decide({second.id: Deny("enough")})
+    assert thread.wait(timeout=20).status == "completed"
+    assert ledger.read_text().count("charge:") == 2
+    with pytest.raises(WrongState):
+        thread.approve()
+
+
+def test_runs_are_stopped_and_limits_lifted(agency: Agency, ledger: Path) -> None:
+    thread = agency.create_thread("clerk", script(calls(noting(ledger, "long", 60)), say("never")))
+    until(thread, EventType.TOOL_STARTED)
+    thread.cancel()
+    assert thread.wait(timeout=20).status == "canceled"
+    thread.invoke(script(calls(noting(ledger, "short")), say("done")), limits=Limits(tokens=5))
+    assert thread.wait(timeout=20).meta.pause_reason == "exhausted"
+    thread.lift_limits(tokens=1_000)
+    assert thread.wait(timeout=20).data == "done"
+
+
+def test_threads_are_listed_by_what_they_do(agency: Agency, ledger: Path) -> None:
+    charge = ("charge", {"ledger": str(ledger), "what": "it"})
+    waiting = agency.create_thread("careful", script(calls(charge), say("done")))
+    done = agency.create_thread("clerk", script(say("done")))
+    for thread in (waiting, done):
+        thread.wait(timeout=20)
+    assert [each.id for each in agency.threads()] == [waiting.id, done.id]
+    assert [each.id for each in agency.threads(newest_first=True)] == [done.id, waiting.id]
+    assert [each.id for each in agency.threads(status="paused")] == [waiting.id]
+    assert list(agency.threads(parent=done.id)) == []
+    assert waiting.info().reason == "hitl"
+
+
+def test_an_agencys_events_are_those_of_all_its_threads(agency: Agency) -> None:
+    ids = {agency.create_thread("clerk", script(say("done"))).id for _ in range(2)}
+    ended: set[str] = set()
+    cursors = []
+    with closing(agency.events()) as events:
+        for event in events:
+            cursors.append(event.cursor)
+            ended |= {event.thread_id} if event.type == EventType.AGENT_COMPLETED else set()
+            if ended == ids:
+                break
+    assert cursors == sorted(set(cursors))
+    with closing(agency.events(after=cursors[-2])) as events:
+        assert next(events).cursor == cursors[-1]
+
+
+def test_agencies_blueprints_and_keys(client: Client, gateway: Server) -> None:
+    agency = client.create_agency("bakery")
+    assert agency.rename("the old bakery").name == client.agency(agency.id).info().name == "the old bakery"
+    made = agency.put_blueprint("baker", description="Bakes.", prompt="You bake.", tags=["default"])
+    assert (made.source, agency.put_blueprint("baker", prompt="You bake bread.").description) == ("agency", "Bakes.")
+    assert {"baker", "clerk"} <= {each.name for each in agency.blueprints()}
+    agency.delete_blueprint("baker")
+    with pytest.raises(NotFound):
+        agency.delete_blueprint("baker")
+    with pytest.raises(InvalidInput):
+        agency.put_blueprint("baker", prompt="")
+    key = agency.create_key("the shop", "viewer")
+    (known,) = agency.keys()
+    assert (known.id, known.role) == (key.id, "viewer")
+    with Client(gateway.url, secret=key.key) as holder:
+        assert [each.id for each in holder.agencies()] == [agency.id]
+        with pytest.raises(Forbidden):
+            holder.agency(agency.id).create_thread("clerk")
+        agency.revoke_key(key.id)
+        with pytest.raises(Unauthorized):
+            holder.agency(agency.id).info()
+    agency.delete()
+    with pytest.raises(NotFound):
+        agency.info()
+
+
+def test_whoever_follows_does_not_notice_that_the_gateway_was_killed(serve: Serve, ledger: Path) -> None:
+    server = serve()
+    with Client(server.url) as client:
+        agency = client.create_agency("bakery")
+        work = [calls(noting(ledger, f"{i}", 0.2)) for i in range(12)]
+        thread = agency.create_thread("clerk", script(*work, say("done", delay=0.2, words=5)))
+        got: list[Event] = []
+        with closing(thread.events()) as events:
+            for event in events:
+                got.append(event)
+                if len(got) == 10:
+                    server.kill()
+                    restarting = threading.Thread(target=server.restart)
+                    restarting.start()
+                    assert not client.ready()
+                if event.type == EventType.AGENT_COMPLETED:
+                    break
+        restarting.join()
+        stored = [event.seq for event in got if event.seq is not None]
+        assert stored == list(range(1, len(stored) + 1))
+        assert got[-1].data["result"] == "done"
+
+
+def test_a_request_outlasts_a_restart_of_the_gateway(serve: Serve) -> None:
+    server = serve()
+    with Client(server.url) as client:
+        thread = client.create_agency("bakery").create_thread("clerk")
+        server.kill()
+        restarting = threading.Thread(target=server.restart)
+        restarting.start()
+        thread.invoke(script(say("done")))
+        restarting.join()
+        assert thread.wait(timeout=20).data == "done"
+        assert [event.type for event in thread.stored_events()].count(EventType.REQUEST_ACCEPTED) == 1
+
+
+def test_the_client_needs_neither_ray_nor_a_server(tmp_path: Path) -> None:
+    program = "import sys, agency; print('httpx' in sys.modules); import agency.client; print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert done[0] == "False"
+    loaded = {name.partition(".")[0] for name in done[1].split()}
+    assert not {"ray", "fastapi", "starlette", "uvicorn", "actors", "dashboard", "middleware"} & loaded
