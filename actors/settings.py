@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from agency.errors import DefinitionError
 from agency.messages import MESSAGE_CHARS
 from agency.store.store import Storage
-from agency.system import AgentSystem
+from agency.system import load_system as load_system
 from agency.wire import explain
 
 
@@ -71,19 +69,3 @@ def settings(**given: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]  # that is what it checks
     except ValidationError as error:
         raise DefinitionError(f"settings: {explain(error)}") from error
-
-
-def load_system(reference: str, python_path: tuple[str, ...]) -> AgentSystem:
-    """Import the system that a reference names, and check it whole."""
-    for folder in python_path:
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-    module, _, name = reference.partition(":")
-    try:
-        system = getattr(importlib.import_module(module), name)
-    except Exception as error:
-        raise DefinitionError(f"cannot load {reference}: {error} (looked in {', '.join(python_path)} too)") from error
-    if not isinstance(system, AgentSystem):
-        raise DefinitionError(f"{reference} is not an AgentSystem, but a {type(system).__name__}")
-    assert system.agents is not None  # which checks them
-    return system

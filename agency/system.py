@@ -13,6 +13,7 @@ wrong with one definition is said at that definition; what is wrong between them
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -222,3 +223,19 @@ def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:
         return middleware.config_model.model_validate(given)
     except ValidationError as error:
         raise DefinitionError(f"agent {blueprint.name!r}: config.{middleware.name}: {explain(error)}") from error
+
+
+def load_system(reference: str, python_path: tuple[str, ...]) -> AgentSystem:
+    """Import the system that a reference names, and check it whole."""
+    for folder in python_path:
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    module, _, name = reference.partition(":")
+    try:
+        system = getattr(importlib.import_module(module), name)
+    except Exception as error:
+        raise DefinitionError(f"cannot load {reference}: {error} (looked in {', '.join(python_path)} too)") from error
+    if not isinstance(system, AgentSystem):
+        raise DefinitionError(f"{reference} is not an AgentSystem, but a {type(system).__name__}")
+    assert system.agents is not None  # which checks them
+    return system
