@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 from rich.console import Console
+from rich.markup import escape
 
 from agency.errors import AgencyError
 
@@ -36,7 +37,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="For scripts: print JSON.")
 
 
 def complain(error: AgencyError) -> None:
-    err.print(f"[red]{error.code}[/] {error}", highlight=False, soft_wrap=True)
+    err.print(f"[red]{error.code}[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 def print_json(value: BaseModel) -> None:

@@ -1,4 +1,7 @@
-"""`agency up`, `down` and `status`: the cluster side, with or without a gateway in front."""
+"""`agency up`, `down` and `status`: the cluster side, with or without a gateway in front.
+
+Ray is imported where it is used: it takes a second, and most commands do without it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from actors import Cluster, Settings, Status, local_ray
-from actors.settings import settings
 from agency.errors import NotFound
 from dashboard.command.console import AsJson, DataDir, System, app, err, out, print_json
 from dashboard.gateway.found import notes, stop
+
+if TYPE_CHECKING:
+    from actors import Settings, Status
 
 DEMO = "dashboard.demo:system"
 STOP_SECONDS = 10.0
@@ -21,6 +26,8 @@ STOP_SECONDS = 10.0
 
 def installation(data_dir: Path | None, system: str = DEMO) -> Settings:
     """The settings of an installation, by option and environment. Which system matters only to whoever starts it."""
+    from actors.settings import settings
+
     given: dict[str, object] = {} if data_dir is None else {"data_dir": data_dir}
     return settings(system=system, **given)
 
@@ -42,6 +49,8 @@ def status(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 
 async def _show(wanted: Settings, *, start: bool, as_json: bool) -> None:
+    from actors import Cluster
+
     cluster = await Cluster.join(wanted, start=start)
     found = await cluster.status()
     if as_json:
@@ -87,6 +96,8 @@ def _stop_gateways(data_dir: Path) -> int:
 
 async def _stop_hosts(wanted: Settings) -> bool:
     """Whether there was anything to stop: hosts, or a local Ray even if nothing lives in it."""
+    from actors import Cluster, local_ray
+
     try:
         await (await Cluster.join(wanted, start=False)).down()
     except NotFound:

@@ -1,22 +1,19 @@
-"""`agency serve`: the gateway, and the installation behind it."""
+"""`agency serve`: the gateway, and the installation behind it. Both are imported when they are to run."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actors import Cluster
-from actors.settings import Settings, load_system
-from dashboard import demo
 from dashboard.command.console import DataDir, System, app, err
 from dashboard.command.installation import DEMO, chosen, installation
-from dashboard.gateway import logs
-from dashboard.gateway.server import Gateway
-from dashboard.gateway.settings import gateway_settings
+
+if TYPE_CHECKING:
+    from actors import Cluster, Settings
 
 
 @app.command()
@@ -32,6 +29,11 @@ def serve(
 
     Ray is started if none runs. Threads go on when this ends; [bold]agency down[/] stops everything.
     """
+    from agency.system import load_system
+    from dashboard.gateway import logs
+    from dashboard.gateway.server import Gateway
+    from dashboard.gateway.settings import gateway_settings
+
     logs.set_up(log_level.upper())
     settings = gateway_settings(host=host, port=port, insecure=insecure or None)
     os.environ.pop("AGENCY_SECRET", None)  # nobody's but ours: hosts run other people's code
@@ -50,6 +52,8 @@ async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:
 
 async def _furnish(cluster: Cluster) -> None:
     """Give the demo an agency with a thread in it, so that there is something to see."""
+    from dashboard import demo
+
     if not await cluster.agencies(limit=1):
         agency = await cluster.create_agency("Demo", agency_id="demo")
         await agency.create_thread(demo.AGENT, demo.TASK, thread_id="welcome")
