@@ -11,8 +11,8 @@ import httpx
 
 from agency.blueprint import ThreadMetadata
 from agency.client import requests
-from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, patience
-from agency.client.exchange import Answer, Exchange, NoAnswer
+from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, within
+from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
 from agency.client.face import like
 from agency.client.following import Broken, Following
 from agency.client.request import AnyEvent, Cursor, Feed, Listing, Request, Value
@@ -26,8 +26,9 @@ P = ParamSpec("P")
 class Line:
     """The connections to a gateway."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, patience: float) -> None:
         self.url = target.url
+        self._patience = patience
         self._http = httpx.AsyncClient(
             base_url=target.url, headers=target.headers, limits=LIMITS, trust_env=target.trust_env
         )
@@ -37,7 +38,7 @@ class Line:
 
     async def ask(self, request: Request[Value]) -> Value:
         """The answer to a request, which is made again for as long as that may help."""
-        exchange = Exchange(request, self.url)
+        exchange = Exchange(request, self.url, self._patience)
         while (pause := exchange.take(await self._try(request))) is not None:  # noqa: ASYNC110  # it is no waiting for another task
             await asyncio.sleep(pause)
         return exchange.value
@@ -51,7 +52,7 @@ class Line:
                     params=request.params,
                     content=request.body,
                     headers=request.headers,
-                    timeout=patience(request.seconds),
+                    timeout=within(request.seconds),
                 )
             )
         except httpx.RequestError as error:
@@ -207,8 +208,10 @@ class AsyncClient(Handle):
     It is `Client` in everything else.
     """
 
-    def __init__(self, url: str | None = None, *, secret: str | None = None) -> None:
-        super().__init__(Line(Target.of(url, secret)), at="")
+    def __init__(
+        self, url: str | None = None, *, secret: str | None = None, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        super().__init__(Line(Target.of(url, secret), patience), at="")
 
     async def __aenter__(self) -> Self:
         return self

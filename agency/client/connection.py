@@ -58,7 +58,7 @@ class Target:
             return host != "localhost"
 
 
-def patience(seconds: float) -> httpx.Timeout:
+def within(seconds: float) -> httpx.Timeout:
     return httpx.Timeout(seconds, connect=CONNECT_SECONDS)
 
 

@@ -30,7 +30,7 @@ from agency.errors import (
 )
 from agency.wire import explain
 
-REPEAT_SECONDS = 30.0
+PATIENCE_SECONDS = 30.0
 """For so long a request is tried again, before its caller is told."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -85,7 +85,7 @@ class Pauses:
 
 
 class Exchange(Generic[Value]):
-    def __init__(self, request: Request[Value], url: str, patience: float = REPEAT_SECONDS) -> None:
+    def __init__(self, request: Request[Value], url: str, patience: float) -> None:
         self._request = request
         self._url = url
         self._until = time.monotonic() + patience

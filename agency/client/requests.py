@@ -41,7 +41,7 @@ from agency.turn.state import Limits
 Messages = str | Message | Sequence[Message]
 
 PAGE = 200
-PATIENCE_SECONDS = 60.0
+FOLLOW_SECONDS = 60.0
 """Without any connection for so long, who follows events is told."""
 
 
@@ -182,7 +182,7 @@ def approvals(at: str) -> Listing[api.Approval]:
 
 
 def agency_events(
-    at: str, after: int | Literal["now"] = 0, *, patience: float = PATIENCE_SECONDS
+    at: str, after: int | Literal["now"] = 0, *, patience: float = FOLLOW_SECONDS
 ) -> Feed[api.AgencyEvent]:
     """The stored events of all threads after a cursor, then those to come, as `events` of a thread."""
     return Feed(f"{at}/events", api.AgencyEvent, lambda event: event.cursor, after, patience)
@@ -240,7 +240,7 @@ def run_after(at: str, wait: float) -> Request[RunEnvelope]:
     return get(RunEnvelope, f"{at}/run", wait=wait, seconds=wait + 60.0)
 
 
-def events(at: str, after: int = 0, *, patience: float = PATIENCE_SECONDS) -> Feed[Event]:
+def events(at: str, after: int = 0, *, patience: float = FOLLOW_SECONDS) -> Feed[Event]:
     """Every event after a seq, then those to come, with the text that models stream (`model.delta`, without a seq).
 
     A connection that breaks is made again, and no stored event is missed or repeated; when there was none for

@@ -11,8 +11,8 @@ import httpx
 
 from agency.blueprint import ThreadMetadata
 from agency.client import requests
-from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, patience
-from agency.client.exchange import Answer, Exchange, NoAnswer
+from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, within
+from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
 from agency.client.face import like
 from agency.client.following import Broken, Following
 from agency.client.request import AnyEvent, Cursor, Feed, Listing, Request, Value
@@ -26,8 +26,9 @@ P = ParamSpec("P")
 class Line:
     """The connections to a gateway."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, patience: float) -> None:
         self.url = target.url
+        self._patience = patience
         self._http = httpx.Client(
             base_url=target.url, headers=target.headers, limits=LIMITS, trust_env=target.trust_env
         )
@@ -37,7 +38,7 @@ class Line:
 
     def ask(self, request: Request[Value]) -> Value:
         """The answer to a request, which is made again for as long as that may help."""
-        exchange = Exchange(request, self.url)
+        exchange = Exchange(request, self.url, self._patience)
         while (pause := exchange.take(self._try(request))) is not None:
             time.sleep(pause)
         return exchange.value
@@ -51,7 +52,7 @@ class Line:
                     params=request.params,
                     content=request.body,
                     headers=request.headers,
-                    timeout=patience(request.seconds),
+                    timeout=within(request.seconds),
                 )
             )
         except httpx.RequestError as error:
@@ -199,12 +200,14 @@ class Client(Handle):
                 print(event.seq, event.type)
 
     Without an address it is AGENCY_URL's, and without a secret AGENCY_SECRET's; a key of an agency goes in the same
-    place. What gets no answer is tried again for half a minute, if that can do no harm. Errors are those of
+    place. What gets no answer is tried again for `patience` seconds, if that can do no harm. Errors are those of
     `agency.errors`.
     """
 
-    def __init__(self, url: str | None = None, *, secret: str | None = None) -> None:
-        super().__init__(Line(Target.of(url, secret)), at="")
+    def __init__(
+        self, url: str | None = None, *, secret: str | None = None, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        super().__init__(Line(Target.of(url, secret), patience), at="")
 
     def __enter__(self) -> Self:
         return self

@@ -11,7 +11,7 @@ import pytest
 
 from agency import Edit, Limits, Message
 from agency.client import requests
-from agency.client.exchange import Answer, Exchange, NoAnswer
+from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
 from agency.client.request import Request, Value
 from agency.errors import (
     AgencyError,
@@ -45,7 +45,7 @@ TOO_MANY = refused(429, "ERR_RATE_LIMITED", **{"retry-after": "2"})
 
 def tries(request: Request[Value], *results: Answer | NoAnswer) -> list[float]:
     """The pauses between tries that get these results, until there is a value."""
-    exchange = Exchange(request, URL)
+    exchange = Exchange(request, URL, PATIENCE_SECONDS)
     pauses: list[float] = []
     for result in results:
         pause = exchange.take(result)
@@ -143,7 +143,7 @@ def test_an_answer_that_is_none_of_ours_says_what_may_be_wrong() -> None:
 
 def test_a_newer_server_may_say_more() -> None:
     info = b'{"id": "a", "name": "bakery", "createdAt": "now", "colour": "red"}'
-    exchange = Exchange(requests.agency_info(AGENCY), URL)
+    exchange = Exchange(requests.agency_info(AGENCY), URL, PATIENCE_SECONDS)
     assert exchange.take(Answer(200, {}, info)) is None
     assert exchange.value.name == "bakery"
 
@@ -157,7 +157,7 @@ def test_too_many_requests_pause_for_as_long_as_the_server_asks() -> None:
 def test_pauses_grow_and_end_in_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    exchange = Exchange(requests.invoke(THREAD, "hello"), URL)
+    exchange = Exchange(requests.invoke(THREAD, "hello"), URL, PATIENCE_SECONDS)
     pauses = []
     with pytest.raises(Unavailable, match="nobody answers"):
         while (pause := exchange.take(LOST)) is not None:
