@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from agency.errors import AgencyError
-from dashboard.command import installation, serving
+from dashboard.command import answering, installation, serving, tenants, watching
 from dashboard.command.console import app, complain
 
-__all__ = ["app", "installation", "main", "serving"]
+__all__ = ["answering", "app", "installation", "main", "serving", "tenants", "watching"]
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from agency.errors import AgencyError
 
@@ -38,6 +41,23 @@ AsJson = Annotated[bool, typer.Option("--json", help="For scripts: print JSON.")
 
 def complain(error: AgencyError) -> None:
     err.print(f"[red]{error.code}[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def print_line(line: Text, console: Console = out) -> None:
+    """One line: cut off where the screen ends, and whole where there is none."""
+    console.print(line, no_wrap=console.is_terminal, overflow="ellipsis", soft_wrap=not console.is_terminal)
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """A table; where there is no screen, lines with tabs, which cut nothing off."""
+    if not out.is_terminal:
+        for row in rows:
+            sys.stdout.write("\t".join(str(cell) for cell in row) + "\n")
+        return
+    table = Table(*headings, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    out.print(table)
 
 
 def print_json(value: BaseModel) -> None:

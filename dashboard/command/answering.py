@@ -1,0 +1,134 @@
+"""`agency approve` and `cancel`: what people tell threads at a server."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agency import api
+from agency.errors import InvalidInput, WrongState
+from agency.thread.views import PendingToolCall
+from agency.turn.outcomes import Approve, Decision, Deny
+from dashboard.command.asking import Question, parse_edit
+from dashboard.command.console import AsJson, DataDir, app, complain, err, print_json
+from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
+from dashboard.command.shown import call_line
+
+if TYPE_CHECKING:
+    from agency.client import Client, Thread
+
+EVERY = "all that wait"
+
+
+@app.command()
+def approve(
+    thread: Annotated[
+        str | None,
+        typer.Argument(metavar="[THREAD]", help="A thread's id, or [bold]agency/thread[/]; without it, all that wait."),
+    ] = None,
+    call: Annotated[str | None, typer.Option(help="Answer only the call with this id.")] = None,
+    deny: Annotated[str | None, typer.Option(metavar="REASON", help="Deny, and tell the model why.")] = None,
+    edit: Annotated[str | None, typer.Option(metavar="JSON", help="Let the call run with these arguments.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
+    agency: AgencyId = None,
+    url: ServerUrl = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer calls that wait for a person. Without options, each is shown and asked about.
+
+    [dim]--json only lists what waits, unless an answer is given.[/]
+    """
+    answer = _answer(deny, edit, yes=yes)
+    if thread is None and (call is not None or edit is not None or deny is not None):
+        raise InvalidInput("name the thread that --call, --deny and --edit are about; only --yes can be for all")
+    with server(url, data_dir) as client:
+        waiting = _waiting(client, thread, agency)
+        if as_json and answer is None:
+            print_json(api.ApprovalPage(approvals=tuple(approval for _, approval in waiting)))
+            return
+        if not waiting:
+            err.print("nothing waits for a person")
+        for found, approval in waiting:
+            _decide(found, _chosen(approval, call), answer)
+        if as_json:
+            print_json(api.Ok())
+
+
+def _answer(deny: str | None, edit: str | None, *, yes: bool) -> Decision | None:
+    """What was said on the command line, if anything was."""
+    if sum((deny is not None, edit is not None, yes)) > 1:
+        raise InvalidInput("--yes, --deny and --edit exclude each other")
+    if deny is not None:
+        return Deny(deny)
+    if edit is not None:
+        return parse_edit(edit)
+    return Approve() if yes else None
+
+
+def _waiting(client: Client, thread: str | None, agency: str | None) -> list[tuple[Thread, api.Approval]]:
+    if thread is None:
+        homes = [client.agency(each.id) for each in agencies(client, agency)]
+        return [(home.thread(each.thread_id), each) for home in homes for each in home.approvals()]
+    found = the_thread(client, thread, agency)
+    run = found.run()
+    if not run.meta.pending_tool_calls:
+        raise WrongState(f"no call of thread {found.id} waits for a person")
+    info = found.info()
+    approval = api.Approval(
+        thread_id=found.id,
+        agent_type=info.agent_type,
+        run_id=run.run_id,
+        since=info.updated_at,
+        calls=run.meta.pending_tool_calls,
+    )
+    return [(found, approval)]
+
+
+def _chosen(approval: api.Approval, call_id: str | None) -> tuple[PendingToolCall, ...]:
+    if call_id is None:
+        return approval.calls
+    chosen = tuple(call for call in approval.calls if call.id == call_id)
+    if not chosen:
+        known = ", ".join(call.id for call in approval.calls)
+        raise InvalidInput(f"call {call_id!r} does not wait for a person; {known} do")
+    return chosen
+
+
+def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], answer: Decision | None) -> None:
+    while True:
+        decisions = {call.id: answer or _asked(thread, call) for call in calls}
+        try:
+            thread.decide(decisions)
+        except InvalidInput as error:
+            if answer is not None:
+                raise
+            complain(error)  # and ask again
+            continue
+        except WrongState as error:  # somebody else was faster
+            if answer is not None:
+                raise
+            complain(error)
+        return
+
+
+def _asked(thread: Thread, call: PendingToolCall) -> Decision:
+    if not sys.stdin.isatty():
+        raise InvalidInput("nobody is at the terminal to be asked: say --yes, --deny REASON or --edit JSON")
+    err.print(f"\n[yellow]✋[/] {thread.agency_id}/{thread.id}", highlight=False)
+    err.print(call_line(call))
+    question = Question(call)
+    while question.decision is None:
+        question.take(err.input(question.prompt, markup=False))
+    return question.decision
+
+
+@app.command()
+def cancel(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None) -> None:
+    """End a thread's run, with all its subagents."""
+    with server(url, data_dir) as client:
+        found = the_thread(client, thread, agency)
+        found.cancel()
+    err.print(f"canceled {found.agency_id}/{found.id}", highlight=False)

@@ -1,0 +1,95 @@
+"""Which folder, which server, which agency, which thread: what most commands are told, or find out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from agency.errors import Forbidden, InvalidInput, NotFound
+from dashboard.gateway.found import notes
+
+if TYPE_CHECKING:
+    from agency.client import Agency, Client, Thread
+    from agency.tenancy import AgencyInfo
+
+Item = TypeVar("Item")
+
+PATIENCE_SECONDS = 1.0
+"""Somebody is at the terminal: a server that does not answer is told of soon."""
+
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        help="The server. [dim]AGENCY_URL, else the one of the data folder, else http://127.0.0.1:8000[/]",
+        show_default=False,
+    ),
+]
+AgencyId = Annotated[
+    str | None, typer.Option("--agency", help="The agency's id. [dim]All of them unless given[/]", show_default=False)
+]
+ThreadName = Annotated[
+    str, typer.Argument(metavar="THREAD", help="A thread's id, or [bold]agency/thread[/].", show_default=False)
+]
+
+
+def data_folder(given: Path | None) -> Path:
+    return (given or Path(os.environ.get("AGENCY_DATA_DIR") or "data")).expanduser().absolute()
+
+
+def address(url: str | None, data_dir: Path | None) -> str | None:
+    """Where the server is, as far as anybody has said; None leaves it to the client."""
+    if url or os.environ.get("AGENCY_URL"):
+        return url or os.environ["AGENCY_URL"]
+    return next((note.url for note in notes(data_folder(data_dir))), None)
+
+
+def server(url: str | None, data_dir: Path | None) -> Client:
+    from agency.client import Client
+
+    return Client(address(url, data_dir), patience=PATIENCE_SECONDS)
+
+
+def agencies(client: Client, agency_id: str | None) -> list[AgencyInfo]:
+    """The one that was named, or all."""
+    return list(client.agencies()) if agency_id is None else [client.agency(agency_id).info()]
+
+
+def the_agency(client: Client, agency_id: str | None) -> Agency:
+    """The one that was named, or the only one."""
+    return client.agency(agency_id or only(agencies(client, None), "an agency", "--agency", lambda each: each.id).id)
+
+
+def the_thread(client: Client, name: str, agency_id: str | None) -> Thread:
+    agency, slash, thread = name.rpartition("/")
+    if slash and agency_id not in (None, agency):
+        raise InvalidInput(f"{name} is not in agency {agency_id!r}")
+    if named := agency or agency_id:
+        found = client.agency(named).thread(thread)
+        found.info()  # which says so if there is none
+        return found
+    for each in agencies(client, None):
+        found = client.agency(each.id).thread(thread)
+        if _exists(found):
+            return found
+    raise NotFound(f"there is no thread {thread!r} in any agency; `agency threads` lists what there is")
+
+
+def _exists(thread: Thread) -> bool:
+    try:
+        thread.info()
+    except (NotFound, Forbidden):
+        return False
+    return True
+
+
+def only(found: list[Item], what: str, option: str, name: Callable[[Item], str]) -> Item:
+    """The only one; whoever has to choose is told from what."""
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(name(each) for each in found)
+    raise InvalidInput(f"name {what} with {option}; there are {known}" if found else f"there is no {what.split()[-1]}")

@@ -1,0 +1,115 @@
+"""Events, calls and results as people see them in a terminal.
+
+What agents and tools say is other people's text: it is shown as plain text, and cannot steer the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import JsonValue
+from rich.text import Text
+
+from agency.events import Event, EventType
+from agency.thread.views import PendingToolCall
+
+STYLES = {
+    "tool": "cyan",
+    "model": "blue",
+    "hitl": "bold yellow",
+    "subagent": "magenta",
+    "agent": "green",
+    "thread": "bold",
+    "request": "bold",
+}
+"""By what an event's name begins with; the rest is dim."""
+
+BAD = (EventType.TOOL_ERROR, EventType.AGENT_ERROR, EventType.RUN_CANCELED)
+MARKS = {"pending": "☐", "in_progress": "▶", "completed": "☑"}
+
+_JOINERS = "\n\t\u200c\u200d"
+
+
+def clean(text: str) -> str:
+    """The text without what would move the cursor, change colours or turn letters round."""
+    return "".join(each if each.isprintable() or each in _JOINERS else "�" for each in text)
+
+
+def one_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def moment(ts: str) -> str:
+    """A timestamp to the second, in the world's time as everywhere here."""
+    return ts[:19].replace("T", " ")
+
+
+def compact(value: JsonValue) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def as_call(name: str, args: JsonValue) -> str:
+    """A call as one would write it in Python."""
+    if not isinstance(args, dict):
+        return f"{one_line(name)}({compact(args)})"
+    given = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in args.items())
+    return one_line(f"{name}({given})")
+
+
+def event_line(event: Event) -> Text:
+    """An event in a line: its number, when it happened, its name, and what there is to know."""
+    kind = event.type.partition(".")[0]
+    style = "red" if event.type in BAD else STYLES.get(kind, "dim")
+    number = "" if event.seq is None else str(event.seq)
+    return Text.assemble(
+        (f"{number:>5}  {clean(event.ts[11:23])}  ", "dim"), (f"{event.type:<23} ", style), _told(event)
+    )
+
+
+def _told(event: Event) -> str:
+    match event.type, event.data:
+        case EventType.TOOL_STARTED, {"toolName": str(name), "args": args}:
+            return as_call(name, args)
+        case EventType.TOOL_OUTPUT, {"toolName": str(name), "output": str(output)}:
+            return f"{one_line(name)}: {one_line(output)}"
+        case EventType.TOOL_ERROR, {"toolName": str(name), "error": str(error)}:
+            return f"{one_line(name)}: {one_line(error)}"
+        case EventType.HITL_INTERRUPT, {"proposedToolCalls": list(calls)}:
+            return "; ".join(_proposed(call) for call in calls)
+        case EventType.AGENT_COMPLETED, {"result": result}:
+            return compact(result)
+        case EventType.AGENT_ERROR, {"code": str(code), "error": str(error)}:
+            return f"{code} {one_line(error)}"
+        case EventType.SUBAGENT_SPAWNED, {"agentType": str(agent), "childThreadId": str(child)}:
+            return f"{agent} {child}"
+        case EventType.SUBAGENT_COMPLETED, {"childThreadId": str(child), "status": str(status), "result": str(result)}:
+            return f"{child} {status}: {one_line(result)}"
+        case _, data:
+            return " ".join(f"{name}={compact(value)}" for name, value in data.items() if name != "runId")
+
+
+def _proposed(call: JsonValue) -> str:
+    match call:
+        case {"toolName": str(name), "callId": str(call_id), "args": args}:
+            return f"{as_call(name, args)} [{call_id}]"
+        case _:
+            return compact(call)
+
+
+def call_line(call: PendingToolCall) -> Text:
+    """A call that waits for a person."""
+    risk = (f"  risk: {call.risk}", "red" if call.risk == "high" else "dim")
+    return Text.assemble((as_call(call.name, call.args), "bold"), risk, (f"  {one_line(call.note)}", "dim"))
+
+
+def todo_lines(todos: JsonValue) -> list[Text]:
+    """The list that `write_todos` was given."""
+    lines = []
+    for todo in todos if isinstance(todos, list) else []:
+        match todo:
+            case {"content": str(content), "status": str(status)}:
+                style = {"in_progress": "bold", "completed": "dim"}.get(status, "")
+                lines.append(Text(f"  {MARKS.get(status, '☐')} {one_line(content)}", style))
+            case _:
+                pass
+    return lines
