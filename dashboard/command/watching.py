@@ -13,7 +13,7 @@ from rich.text import Text
 from agency import api
 from agency.events import Event, EventType
 from agency.tenancy import ThreadSummary
-from dashboard.command.console import AsJson, DataDir, app, out, print_json
+from dashboard.command.console import AsJson, DataDir, app, err, print_json, print_table
 from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 from dashboard.command.shown import clean, event_line, moment
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 Status = Literal["idle", "running", "paused", "completed", "canceled", "error"]
 STYLES: dict[Status, str] = {
+    "idle": "dim",
     "running": "cyan",
     "paused": "bold yellow",
     "completed": "green",
-    "error": "red",
-    "idle": "dim",
     "canceled": "dim",
+    "error": "red",
 }
 PAGE = 1_000
 
@@ -62,9 +62,7 @@ def _print(found: list[ThreadSummary]) -> None:
         (
             f"{thread.agency_id}/{thread.id}",
             clean(thread.agent_type),
-            Text(
-                thread.status if thread.reason is None else f"{thread.status}: {thread.reason}", STYLES[thread.status]
-            ),
+            Text(": ".join(filter(None, (thread.status, thread.reason))), STYLES[thread.status]),
             str(thread.seq),
             moment(thread.updated_at),
         )
