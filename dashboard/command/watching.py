@@ -13,7 +13,7 @@ from rich.text import Text
 from agency import api
 from agency.events import Event, EventType
 from agency.tenancy import ThreadSummary
-from dashboard.command.console import AsJson, DataDir, app, err, print_json, print_table
+from dashboard.command.console import AsJson, DataDir, app, err, print_json, print_line, print_table
 from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 from dashboard.command.shown import clean, event_line, moment
 
@@ -91,9 +91,7 @@ def logs(
                 sys.stdout.write(event.model_dump_json() + "\n")
                 sys.stdout.flush()
             else:
-                out.print(
-                    event_line(event), no_wrap=out.is_terminal, overflow="ellipsis", soft_wrap=not out.is_terminal
-                )
+                print_line(event_line(event))
 
 
 def _stored(thread: Thread, after: int) -> Iterator[Event]:
