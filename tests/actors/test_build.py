@@ -1,0 +1,56 @@
+"""What hosts run is told apart by the code that a system leads to, and by what its models are configured with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors import build
+
+FILES = {
+    "shop.py": "import os\nimport json.decoder\nfrom staff import clerks\nfrom staff.tools import till as t\n",
+    "staff/__init__.py": "",
+    "staff/clerks.py": "from . import rules\nfrom .tools import till\n",
+    "staff/rules.py": "from ..nowhere import nothing\n",
+    "staff/tools/__init__.py": "",
+    "staff/tools/till.py": "import broken\n",
+    "broken.py": "def (",
+    "unrelated.py": "",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def fingerprint(folder: Path) -> str:
+    return build.fingerprint("shop:system", (str(folder / "missing"), str(folder)))
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - {"unrelated.py"}))
+def test_a_change_in_any_module_that_it_leads_to_is_seen(folder: Path, name: str) -> None:
+    before = fingerprint(folder)
+    assert fingerprint(folder) == before
+    (folder / name).write_text(FILES[name] + "# changed\n")
+    assert fingerprint(folder) != before
+
+
+def test_a_change_elsewhere_is_not(folder: Path) -> None:
+    before = fingerprint(folder)
+    (folder / "unrelated.py").write_text("changed = True\n")
+    assert fingerprint(folder) == before
+
+
+@pytest.mark.parametrize(("variable", "counts"), [("OPENAI_API_KEY", True), ("ANTHROPIC_BASE_URL", True), ("X", False)])
+def test_the_models_keys_count_and_nothing_else_of_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, counts: bool
+) -> None:
+    before = fingerprint(folder)
+    monkeypatch.setenv(variable, "another")
+    assert (fingerprint(folder) != before) is counts
+    assert (variable in build.environment()) is counts
