@@ -51,7 +51,7 @@ def status(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 async def _show(wanted: Settings, *, start: bool, as_json: bool) -> None:
     from actors import Cluster
 
-    cluster = await Cluster.join(wanted, start=start)
+    cluster = await Cluster.join(wanted, start=start, renew=True)
     found = await cluster.status()
     if as_json:
         print_json(found)

@@ -29,13 +29,15 @@ def serve(
 
     Ray is started if none runs. Threads go on when this ends; [bold]agency down[/] stops everything.
     """
+    from dashboard.gateway.settings import gateway_settings
+
+    settings = gateway_settings(host=host, port=port, insecure=insecure or None)
+
     from agency.system import load_system
     from dashboard.gateway import logs
     from dashboard.gateway.server import Gateway
-    from dashboard.gateway.settings import gateway_settings
 
     logs.set_up(log_level.upper())
-    settings = gateway_settings(host=host, port=port, insecure=insecure or None)
     os.environ.pop("AGENCY_SECRET", None)  # nobody's but ours: hosts run other people's code
     wanted = installation(data_dir, chosen(system))
     load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts

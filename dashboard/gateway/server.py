@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import structlog
 import uvicorn
@@ -56,13 +57,28 @@ def url_of(listening: socket.socket) -> str:
     return f"http://{shown}:{port}"
 
 
+class _Server(uvicorn.Server):
+    """Ends quietly when told to; uvicorn's own would end with the signal."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        try:
+            yield
+        finally:
+            for each in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(each)
+
+
 class Gateway:
     def __init__(self, settings: GatewaySettings, installation: Settings) -> None:
         self._settings = settings
         self._installation = installation
         self._listening = listen(settings)
         self._app = create_app(settings)
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 self._app,
                 log_config=None,
@@ -96,7 +112,7 @@ class Gateway:
         """Join, say so, and look after it."""
         cluster: Cluster | None = None
         try:
-            cluster = await Cluster.join(self._installation)
+            cluster = await Cluster.join(self._installation, renew=True)
             await self._until_ready(cluster)
             self._app.state.cluster = cluster
             with announce(self._installation.data_dir, url_of(self._listening)):

@@ -1,0 +1,73 @@
+"""What hosts run: the code of a system, and the keys and addresses of its models. When it changes, hosts must be new.
+
+The code is the system's module and whatever that imports from the folders that hosts look into, found without running
+any of it. What is installed beside them is taken to stay as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+MODELS = ("OPENAI_", "ANTHROPIC_")
+"""Variables that begin so are handed to hosts, wherever they are."""
+
+
+def environment() -> dict[str, str]:
+    """What the models' SDKs are configured with here."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(MODELS)}
+
+
+def fingerprint(reference: str, folders: Sequence[str]) -> str:
+    """A name for what hosts would run, the same as long as that is."""
+    digest = hashlib.sha256(repr(environment()).encode())
+    for name, path in sorted(_sources(reference.partition(":")[0], folders).items()):
+        digest.update(f"\0{name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _sources(module: str, folders: Sequence[str]) -> dict[str, Path]:
+    """The modules that a module leads to in these folders, and their files."""
+    found: dict[str, Path] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        for each in _with_parents(name):
+            if each not in found and (path := _file(each, folders)) is not None:
+                found[each] = path
+                waiting += _imports(each, path)
+    return found
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def _file(name: str, folders: Sequence[str]) -> Path | None:
+    for folder in folders:
+        place = Path(folder, *name.split("."))
+        for path in (place / "__init__.py", place.with_suffix(".py")):
+            if path.is_file():
+                return path
+    return None
+
+
+def _imports(name: str, path: Path) -> Iterator[str]:
+    """What a file may import; names that are no modules do no harm."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
