@@ -5,20 +5,20 @@ an order to a host, and a process between the two would cost a third of the time
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from actors.address import Address, Files
-from actors.agency import Agency, Others
+from actors.agency import Agency, Others, System
+from actors.news import News
 from actors.settings import Settings
 from agency.errors import AgencyError, NotFound
-from agency.system import AgentSystem
 from agency.tenancy import AgencyInfo
 
 
 class Agencies:
-    def __init__(self, settings: Settings, system: AgentSystem, others: Others) -> None:
+    def __init__(self, settings: Settings, system: System, others: Others) -> None:
         self._settings = settings
         self._system = system
         self._others = others
@@ -40,6 +40,14 @@ class Agencies:
             raise NotFound(f"there is no agency {agency_id!r}")
         with self._serving(agency_id, agency):
             return await getattr(agency, method)(*args, **kwargs)
+
+    def take(self, agency_id: str, news: Sequence[News]) -> None:
+        """Have an agency write down where its threads stand."""
+        self._open(agency_id).take(news)
+
+    def watched(self) -> frozenset[str]:
+        """Those whose events somebody waits for."""
+        return frozenset(agency_id for agency_id, agency in self._awake.items() if agency.watched)
 
     async def finish(self, agency_id: str) -> None:
         """Have an agency carry on with what was interrupted."""

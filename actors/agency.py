@@ -6,19 +6,23 @@ the middle goes on with it when it is next awake.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from pydantic import JsonValue, ValidationError
 
 from actors.address import Address, Files
 from actors.agency_store import AgencyStore, Creation
 from actors.checking import Seq, checked
+from actors.journal import Journal, JournalPage
+from actors.news import News
 from actors.settings import Settings
 from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
 from agency.clock import now_ms
@@ -28,14 +32,21 @@ from agency.local import HOPELESS
 from agency.messages import Message
 from agency.parcels import Report, Spawn
 from agency.system import AgentSystem
-from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole
+from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ThreadSummary
 from agency.thread.thread import acceptable
-from agency.turn.state import Limits
+from agency.turn.state import Limits, PauseReason, RunStatus
 from agency.wire import Wire, explain, sayable, sayable_text
 
 log = logging.getLogger(__name__)
 
 PAGE_MOST = 1_000
+JOURNAL_MOST = 10_000
+WAIT_MOST = 30.0
+LINGER_SECONDS = 15.0
+"""How long after a wait for events the next one is expected."""
+
+System = Callable[[], AgentSystem]
+"""The agents, which are there once an agency is called; its news may come before."""
 
 
 class Others(Protocol):
@@ -52,7 +63,7 @@ class Others(Protocol):
 
 
 class ThreadPage(Wire):
-    threads: tuple[ThreadMetadata, ...]
+    threads: tuple[ThreadSummary, ...]
     next: int | None = None
     """The cursor of the next page; None if this is the last."""
 
@@ -60,16 +71,18 @@ class ThreadPage(Wire):
 class Agency:
     EXPOSED = frozenset(
         {"info", "rename", "delete", "blueprints", "put_blueprint", "delete_blueprint"}
-        | {"create_thread", "spawn", "thread", "threads", "delete_thread"}
+        | {"create_thread", "spawn", "thread", "summary", "threads", "counts", "delete_thread", "journal"}
         | {"add_key", "keys", "revoke_key", "check_key"}
     )
     """What can be called from outside."""
 
-    def __init__(
-        self, store: AgencyStore, agency_id: str, settings: Settings, system: AgentSystem, others: Others
-    ) -> None:
+    def __init__(self, store: AgencyStore, agency_id: str, settings: Settings, system: System, others: Others) -> None:
         self._store = store
+        self._journal = Journal(store)
         self._system = system
+        self._moved = asyncio.Event()
+        self._watchers = 0
+        self._watched_until = 0.0
         self._message_chars = settings.message_chars
         self._files = Files(settings.data_dir)
         self._others = others
@@ -82,7 +95,7 @@ class Agency:
         cls,
         path: Path,
         settings: Settings,
-        system: AgentSystem,
+        system: System,
         others: Others,
         create: AgencyInfo | None = None,
     ) -> Agency:
@@ -121,6 +134,7 @@ class Agency:
     async def delete(self) -> None:
         """Delete the agency with all its threads."""
         self.deleting = True
+        self._wake_watchers()
         self._store.mark_all_deleting()
         await self._delete_marked()
         self.deleted = True
@@ -131,7 +145,7 @@ class Agency:
 
     async def blueprints(self) -> list[BlueprintInfo]:
         """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
-        found = {name: _as_info(each, "static") for name, each in self._system.agents.items()}
+        found = {name: _as_info(each, "static") for name, each in self._system().agents.items()}
         for own, created, updated in self._store.blueprints():
             found[own.name] = _as_info(own, "agency", created, updated)
         return [found[name] for name in sorted(found)]
@@ -146,7 +160,7 @@ class Agency:
             blueprint = Blueprint.model_validate(sayable({**known, **fields}))
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
-        self._system.check(blueprint)
+        self._system().check(blueprint)
         self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
 
@@ -158,7 +172,7 @@ class Agency:
         self._store.drop_blueprint(name)
 
     def _blueprint(self, name: str) -> Blueprint | None:
-        return self._store.blueprint(name) or self._system.agents.get(name)
+        return self._store.blueprint(name) or self._system().agents.get(name)
 
     async def _active(self, agent_type: str) -> Blueprint:
         blueprint = self._blueprint(agent_type)
@@ -248,8 +262,8 @@ class Agency:
         )
 
     async def _register(self, creation: Creation) -> None:
-        self._system.check(creation.blueprint)
-        self._store.add_thread(creation)
+        self._system().check(creation.blueprint)
+        creation = self._store.add_thread(creation)
         await self._make(creation)
 
     async def _make(self, creation: Creation) -> None:
@@ -271,13 +285,36 @@ class Agency:
         return found
 
     @checked
-    async def threads(self, after: Seq = 0, limit: int = 100, *, parent: str | None = None) -> ThreadPage:
+    async def summary(self, thread_id: str) -> ThreadSummary:
+        """A thread, and what it is doing."""
+        found = self._store.summary(thread_id)
+        if found is None:
+            raise NotFound(f"agency {self._id!r} has no thread {thread_id!r}")
+        return found
+
+    @checked
+    async def threads(
+        self,
+        after: Seq = 0,
+        limit: int = 100,
+        *,
+        parent: str | None = None,
+        status: RunStatus | None = None,
+        reason: PauseReason | None = None,
+        newest_first: bool = False,
+    ) -> ThreadPage:
         """The threads in the order in which they were made; `parent` asks for one thread's children."""
         if not 1 <= limit <= PAGE_MOST:
             raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads")
-        found = self._store.threads(after, limit + 1, parent)
+        found = self._store.threads(
+            after, limit + 1, newest_first=newest_first, parent=parent, status=status, reason=reason
+        )
         more = found[limit - 1][0] if len(found) > limit else None
-        return ThreadPage(threads=tuple(metadata for _, metadata in found[:limit]), next=more)
+        return ThreadPage(threads=tuple(summary for _, summary in found[:limit]), next=more)
+
+    async def counts(self) -> dict[str, int]:
+        """How many threads are in each status."""
+        return dict.fromkeys(get_args(RunStatus), 0) | self._store.counts()
 
     @checked
     async def delete_thread(self, thread_id: str) -> None:
@@ -305,6 +342,51 @@ class Agency:
                 log.warning("the parent of %s cannot be told yet that it is gone: %s", metadata.id, error)
                 continue
             self._store.forget_thread(metadata.id)
+
+    # What they are doing, and their events in one row.
+
+    def take(self, news: Sequence[News]) -> None:
+        """Write down where threads stand, and tell those who wait for events."""
+        if not self.deleting:
+            self._journal.take(news)
+            self._wake_watchers()
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody waits for events, or has just done so."""
+        return self._watchers > 0 or time.monotonic() < self._watched_until
+
+    @checked
+    async def journal(self, after: Seq | None = 0, limit: int = 1_000, *, wait: float = 0.0) -> JournalPage:
+        """Where the events after a cursor are; None is after the latest. With `wait`, there is at least one of them,
+        or nothing has happened for so many seconds."""
+        if not 1 <= limit <= JOURNAL_MOST or not 0 <= wait <= WAIT_MOST:
+            raise InvalidInput(f"a page has 1 to {JOURNAL_MOST} events and is waited for 0 to {WAIT_MOST:g} seconds")
+        if after is None:
+            return JournalPage((), self._journal.end)
+        page = self._journal.page(after, limit)
+        if page.upto > after or not wait:
+            return page
+        return await self._next_page(after, limit, wait)
+
+    async def _next_page(self, after: int, limit: int, wait: float) -> JournalPage:
+        self._watchers += 1
+        try:
+            async with asyncio.timeout(wait):
+                while (page := self._journal.page(after, limit)).upto == after:
+                    await self._moved.wait()
+                    if self.deleting:
+                        raise NotFound(f"there is no agency {self._id!r}")
+        except TimeoutError:
+            return JournalPage((), after)
+        finally:
+            self._watchers -= 1
+            self._watched_until = time.monotonic() + LINGER_SECONDS
+        return page
+
+    def _wake_watchers(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
 
 
 def _deleted(thread_id: str, parent: ParentInfo) -> Report:

@@ -1,4 +1,4 @@
-"""An agency's file: its name, its blueprints, its keys, and the registry of its threads.
+"""An agency's file: its name, its blueprints, its keys, and the registry of its threads (see also `journal`).
 
 It is small, and a statement takes some fifty microseconds, less than handing it to another thread would. Nothing of it
 is kept in memory, so two activations of one agency, should they ever meet, do each other no harm.
@@ -7,7 +7,8 @@ is kept in memory, so two activations of one agency, should they ever meet, do e
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from pydantic_core import from_json
 
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import NewerStore, NotFound, StoreError
+from agency.events import timestamp
 from agency.messages import Message
 from agency.store.store import Storage
-from agency.tenancy import AgencyInfo, KeyInfo
+from agency.tenancy import AgencyInfo, KeyInfo, ThreadSummary
 from agency.turn.state import Limits
 from agency.wire import Wire
 
@@ -122,10 +124,15 @@ class AgencyStore:
 
     def write(self, *statements: tuple[str, Sequence[str | int | None]]) -> None:
         """All of them, or none."""
+        with self.transaction() as db:
+            for sql, params in statements:
+                db.execute(sql, params)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            for sql, params in statements:
-                self._db.execute(sql, params)
+            yield self._db
             self._db.execute("COMMIT")
         except BaseException as error:
             if self._db.in_transaction:
@@ -186,12 +193,13 @@ class AgencyStore:
 
     # Threads.
 
-    def add_thread(self, creation: Creation) -> None:
-        """Register a thread that is about to be made. Doing it again changes nothing."""
+    def add_thread(self, creation: Creation) -> Creation:
+        """Register a thread that is about to be made. Doing it again changes nothing, and gives it as it was."""
         meta = creation.metadata
         parent = meta.parent.thread_id if meta.parent is not None else None
         sql = "INSERT OR IGNORE INTO threads (id, parent, state, metadata, creation) VALUES (?, ?, 'new', ?, ?)"
         self.write((sql, (meta.id, parent, meta.model_dump_json(), creation.model_dump_json())))
+        return creation.model_copy(update={"metadata": self.thread(meta.id) or meta})
 
     def thread_made(self, thread_id: str) -> None:
         sql = "UPDATE threads SET state = 'ready', creation = NULL WHERE id = ? AND state = 'new'"
@@ -201,10 +209,31 @@ class AgencyStore:
         rows = self.rows("SELECT metadata FROM threads WHERE id = ? AND state <> 'deleting'", (thread_id,))
         return ThreadMetadata.model_validate_json(rows[0][0]) if rows else None
 
-    def threads(self, after: int, limit: int, parent: str | None) -> list[tuple[int, ThreadMetadata]]:
-        where, params = ("AND parent = ?", (after, parent, limit)) if parent else ("", (after, limit))
-        sql = f"SELECT seq, metadata FROM threads WHERE seq > ? AND state <> 'deleting' {where} ORDER BY seq LIMIT ?"
-        return [(seq, ThreadMetadata.model_validate_json(body)) for seq, body in self.rows(sql, params)]
+    def summary(self, thread_id: str) -> ThreadSummary | None:
+        rows = self.rows(f"SELECT {_SUMMARY} FROM threads WHERE id = ? AND state <> 'deleting'", (thread_id,))
+        return _summary(rows[0]) if rows else None
+
+    def threads(
+        self, after: int, limit: int, *, newest_first: bool = False, **wanted: str | None
+    ) -> list[tuple[int, ThreadSummary]]:
+        """A page of threads with their places in the registry; `wanted` are columns and what is to be in them."""
+        given = {column: value for column, value in wanted.items() if value is not None}
+        where = "".join(f" AND {column} = ?" for column in given)
+        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
+        start = after if after or not newest_first else 2**63 - 1
+        sql = (
+            f"SELECT seq, {_SUMMARY} FROM threads WHERE seq {beyond} ? AND state <> 'deleting'{where} "
+            f"ORDER BY seq {order} LIMIT ?"
+        )
+        return [(seq, _summary(row)) for seq, *row in self.rows(sql, (start, *given.values(), limit))]
+
+    def counts(self) -> dict[str, int]:
+        """How many threads are in each status. The two queries read indexes only."""
+        found = dict(self.rows("SELECT status, count(*) FROM threads GROUP BY status"))
+        leaving = "SELECT status, count(*) FROM threads WHERE state = 'deleting' AND state <> 'ready' GROUP BY status"
+        for status, gone in self.rows(leaving):
+            found[status] -= gone
+        return found
 
     def unmade(self) -> list[Creation]:
         rows = self.rows("SELECT creation FROM threads WHERE state = 'new' ORDER BY seq")
@@ -250,6 +279,18 @@ def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
     return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"])
 
 
+_SUMMARY = "metadata, status, reason, head, updated_at"
+
+
+def _summary(row: Sequence[Any]) -> ThreadSummary:
+    body, status, reason, head, updated_at = row
+    metadata = from_json(body)
+    updated = metadata["createdAt"] if updated_at is None else timestamp(updated_at)
+    return ThreadSummary.model_validate(
+        {**metadata, "status": status, "reason": reason, "seq": head, "updatedAt": updated}
+    )
+
+
 def _key(row: Sequence[str]) -> KeyInfo:
     return KeyInfo.model_validate(dict(zip(("id", "name", "role", "created_at"), row, strict=True)))
 
@@ -276,13 +317,19 @@ def is_unfinished(path: Path) -> bool:
     return bool(_peek(path, f"{unfinished} LIMIT 1"))
 
 
-def _peek(path: Path, sql: str) -> list[tuple[str, ...]]:
+def peek_heads(path: Path, threads: Sequence[str]) -> dict[str, int]:
+    """The seqs that threads are known to have reached."""
+    wanted = ",".join("?" * len(threads))
+    return dict(_peek(path, f"SELECT id, head FROM threads WHERE id IN ({wanted})", threads))
+
+
+def _peek(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, ...]]:
     if not path.exists():
         return []
     try:
         db = sqlite3.connect(path, timeout=BUSY_SECONDS)
         try:
-            return db.execute(sql).fetchall()
+            return db.execute(sql, params).fetchall()
         finally:
             db.close()
     except sqlite3.Error:

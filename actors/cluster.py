@@ -36,11 +36,11 @@ from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import Event, timestamp
 from agency.messages import Message
-from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey
+from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey, ThreadSummary
 from agency.thread.thread import acceptable
 from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
-from agency.turn.state import Limits
+from agency.turn.state import Limits, PauseReason, RunStatus
 
 WAIT_PIECE = 20.0
 """A long wait is made of calls of at most so many seconds, so that none outlives its host unnoticed."""
@@ -255,8 +255,19 @@ class AgencyHandle:
         """A thread by its id; that there is none shows when it is used."""
         return ThreadHandle(self._cluster, Address(self.id, thread_id))
 
-    async def threads(self, after: int = 0, limit: int = 100, *, parent: str | None = None) -> ThreadPage:
-        page: ThreadPage = await self._call("threads", after, limit, parent=parent)
+    async def threads(
+        self,
+        after: int = 0,
+        limit: int = 100,
+        *,
+        parent: str | None = None,
+        status: RunStatus | None = None,
+        reason: PauseReason | None = None,
+        newest_first: bool = False,
+    ) -> ThreadPage:
+        """The threads in the order in which they were made, or in the other one, with what they are doing."""
+        wanted: dict[str, Any] = {"parent": parent, "status": status, "reason": reason}
+        page: ThreadPage = await self._call("threads", after, limit, newest_first=newest_first, **wanted)
         return page
 
     async def delete_thread(self, thread_id: str) -> None:
@@ -268,6 +279,11 @@ class ThreadHandle:
     """A thread, wherever it is, awake or not."""
 
     def __init__(self, cluster: Cluster, address: Address) -> None:
+    async def counts(self) -> dict[str, int]:
+        """How many threads are in each status."""
+        found: dict[str, int] = await self._call("counts")
+        return found
+
         if not address.thread:
             raise InvalidInput("a thread has an id")
         self._cluster = cluster
@@ -293,6 +309,11 @@ class ThreadHandle:
         files: Mapping[str, str] | None = None,
     ) -> Accepted:
         """Start a run with a message; during a run, the message joins it at its next step."""
+    async def summary(self) -> ThreadSummary:
+        """What it is, and what it was doing a moment ago. It is not woken for that."""
+        found: ThreadSummary = await self._cluster.caller.call_agency(self.address.agency, "summary", self.id)
+        return found
+
         key = _key() if idempotency_key is None else idempotency_key
         accepted: Accepted = await self._call("invoke", message, key=key, limits=limits, files=files)
         return accepted

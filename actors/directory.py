@@ -15,6 +15,7 @@ import fcntl
 import itertools
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -24,22 +25,25 @@ from ray.exceptions import RayError
 
 from actors.address import Address, Files
 from actors.agencies import Agencies
-from actors.agency_store import Creation, is_unfinished
+from actors.agency_store import Creation, is_unfinished, peek_heads
 from actors.alarms import Alarms
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.caller import Place
 from actors.fleet import Fleet
 from actors.host import Misplaced
+from actors.indexing import Desk
+from actors.news import News, Taken
 from actors.settings import Settings, load_system
 from actors.status import Readiness, Status
 from actors.strikes import Strikes
+from actors.tally import Totals
 from actors.tickets import Tickets
 from agency.clock import now_ms
 from agency.errors import AgencyError, NotFound, Poisoned, Unavailable, WrongState
 from agency.local import HOPELESS
 from agency.parcels import Report
-from agency.store.store import Glance, glance
+from agency.store.looking import Glance, glance
 from agency.system import AgentSystem
 from agency.tenancy import AgencyInfo
 from agency.thread.thread import Thread
@@ -73,7 +77,8 @@ class Directory:
         self._moving: dict[Address, asyncio.Task[Place]] = {}
         self._numbers = itertools.count(time.time_ns())
         self._loading: asyncio.Task[AgentSystem] | None = None
-        self._agencies: Agencies | None = None
+        self._agencies = Agencies(settings, self._loaded, self)
+        self._desk = Desk(self._agencies, self._background)
         self._stopping = False
         self._refused: Refusal | None = None
         self._decided = asyncio.Event()
@@ -122,9 +127,22 @@ class Directory:
                 self._background.go(self._finish(agency))
         found = await asyncio.to_thread(self._files.all_threads)
         for start in range(0, len(found), SCAN_CHUNK):
-            chunk = [address for address in found[start : start + SCAN_CHUNK] if address not in self._places]
-            for address, seen in await asyncio.to_thread(self._look_at, chunk):
-                self._wake_when(address, seen.due)
+            chunk = found[start : start + SCAN_CHUNK]
+            heads = await asyncio.to_thread(self._heads, chunk)
+            seen = await asyncio.to_thread(self._look_at, chunk)
+            for address, glanced in seen:
+                self._wake_when(address, glanced.due)
+            moved = [_news(*each, heads[each[0]]) for each in seen if each[1].seq != heads[each[0]]]
+            self._background.go(self._desk.see_to(moved))
+
+    def _heads(self, addresses: list[Address]) -> dict[Address, int]:
+        """Which events of threads their agencies know of. Asked before the files, which are never behind, unless they
+        are from an earlier time."""
+        threads: dict[str, list[str]] = defaultdict(list)
+        for address in addresses:
+            threads[address.agency].append(address.thread)
+        known = {agency: peek_heads(self._files.of(Address(agency)), ids) for agency, ids in threads.items()}
+        return {address: known[address.agency].get(address.thread, 0) for address in addresses}
 
     async def _finish(self, agency: str) -> None:
         try:
@@ -137,8 +155,7 @@ class Directory:
 
     async def _keep_house(self) -> None:
         await self._fleet.keep_house()
-        if self._agencies is not None:
-            self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
+        self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
 
     # What clients and hosts ask.
 
@@ -158,6 +175,13 @@ class Directory:
             self._vacate(address, place)
             if wake_at is not None:
                 self._alarms.set(address, wake_at)
+
+    async def take_news(self, host: str, news: list[News], totals: Totals) -> Taken:
+        """A host tells where its threads stand."""
+        await self._started.wait()
+        self._fleet.count(host, totals)
+        left = await self._desk.take(news)
+        return Taken(self._agencies.watched(), left)
 
     async def create_agency(self, info: AgencyInfo) -> Refusal | None:
         """Make an agency, if it is not there yet."""
@@ -208,7 +232,7 @@ class Directory:
         return Status(
             nodes=self._fleet.node_statuses(),
             hosts=await self._fleet.host_statuses(),
-            agencies=tuple(self._agencies.ids()) if self._agencies is not None else (),
+            agencies=tuple(self._agencies.ids()),
             awake=len(self._places),
             hibernated=sum(address not in self._places for address in threads),
             alarms={str(address): due for address, due in self._alarms.all().items()},
@@ -230,9 +254,7 @@ class Directory:
         await self._started.wait()
         if self._stopping:
             raise Unavailable(STOPPING)
-        system = await self._system()
-        if self._agencies is None:
-            self._agencies = Agencies(self._settings, system, self)
+        await self._system()
         return self._agencies
 
     async def _system(self) -> AgentSystem:
@@ -241,6 +263,10 @@ class Directory:
             work = asyncio.to_thread(load_system, self._settings.system, self._settings.python_path)
             self._loading = asyncio.create_task(work)
         return await asyncio.shield(self._loading)
+
+    def _loaded(self) -> AgentSystem:
+        assert self._loading is not None
+        return self._loading.result()
 
     async def create(self, creation: Creation) -> None:
         """Make a thread, if it is not there yet, and begin its first run."""
@@ -381,7 +407,9 @@ class Directory:
         for address in lost:
             if (place := self._places.get(address)) is not None and place.host == host:
                 del self._places[address]
-        for address, seen in await asyncio.to_thread(self._look_at, lost):
+        looked_at = await asyncio.to_thread(self._look_at, lost)
+        self._background.go(self._desk.see_to([_news(address, seen) for address, seen in looked_at if seen.seq]))
+        for address, seen in looked_at:
             opening = address in opening_there
             if was_ready and (opening or seen.due == 0):
                 self._strikes.count(address, seen.seq, waiting=not (opening or seen.calling), alone=len(lost) == 1)
@@ -396,4 +424,12 @@ class Directory:
             await Thread.park(self._files.of(address), system, Poisoned(message), storage=self._settings.files)
         except AgencyError as error:
             log.warning("%s could not be parked: %r", address, error)
+        ((_, seen),) = await asyncio.to_thread(self._look_at, [address])
+        self._background.go(self._desk.see_to([_news(address, seen)]))
         self._strikes.forgive(address)
+
+
+def _news(address: Address, seen: Glance, head: int = 0) -> News:
+    """What a file tells of its thread, instead of its host; `head` is what was known of it before."""
+    lost = head if seen.seq < head else None
+    return News(address, seen.born, seen.seq, seen.status, seen.reason, seen.at, lost)

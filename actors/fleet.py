@@ -26,6 +26,7 @@ from actors.host import HOST_PREFIX, Host, HostLoad, Inventory
 from actors.placement import Placement, Room
 from actors.settings import Settings
 from actors.status import HostStatus, NodeStatus
+from actors.tally import Sums, Totals
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,8 @@ class Fleet:
         self._warming: asyncio.TimerHandle | None = None
         self._stopping = False
         self._background = Background("the fleet")
+        self.sums = Sums()
+        """What the hosts have counted."""
         self._node = ray.get_runtime_context().get_node_id()
 
     # Beginning and ending.
@@ -106,6 +109,7 @@ class Fleet:
         room = Room(name, held.node, held.role, ready=True, threads=set(held.threads), empty_since=time.monotonic())
         entry = self._enlist(handle, room)
         entry.opened.set_result(None)
+        self.sums.begin(name, held.totals)
         self._background.go(self._watch(entry))
         return {address: Place(name, n) for address, n in held.threads.items()}
 
@@ -123,6 +127,11 @@ class Fleet:
         await asyncio.gather(*(_drained(entry) for entry in entries))
         for entry in entries:
             ray.kill(entry.handle)
+
+    def count(self, host: str, totals: Totals) -> None:
+        """What a host has counted so far."""
+        if host in self._hosts:  # else it is buried, and what it says late was said before
+            self.sums.take(host, totals)
 
     # Threads come and go.
 
@@ -236,6 +245,7 @@ class Fleet:
     async def _bury(self, entry: Entry) -> None:
         lost = sorted(entry.room.threads)
         log.warning("%s has died with %d threads", entry.name, len(lost))
+        self.sums.add("host_deaths")
         self._strike_off(entry)
         if not self._stopping:
             await self._look_for_nodes()
@@ -251,6 +261,7 @@ class Fleet:
 
     def _strike_off(self, entry: Entry) -> None:
         del self._hosts[entry.name]
+        self.sums.forget(entry.name)
         self._placement.remove(entry.name)
 
     async def _look_for_nodes(self) -> None:

@@ -31,9 +31,11 @@ from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.caller import Caller, find_directory
 from actors.feeding import Batch, Consumer
+from actors.news import News, Newsroom, Story, Taken
 from actors.placement import Role
 from actors.settings import Settings, load_system
 from actors.system_agent import SystemAgent
+from actors.tally import Totals
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
 from agency.context import ToolContext
@@ -41,6 +43,7 @@ from agency.errors import AgencyError, NotFound
 from agency.events import timestamp
 from agency.local import HOPELESS
 from agency.parcels import Cancel, Report, Spawn
+from agency.runtime import Progress
 from agency.system import AgentSystem
 from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
@@ -63,6 +66,8 @@ class Inventory:
     node: str
     role: Role
     threads: dict[Address, int]
+    totals: Totals
+    """What it has counted so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class _Dedicated(Exception):
 class Host:
     def __init__(self, name: str, settings: Settings) -> None:
         _raise_file_limit()
+        self._name = name
         self._role: Role = "shared"
         self._settings = settings
         self._raylet = os.getppid()
@@ -124,6 +130,7 @@ class Host:
         self._turns = Turns()
         self._consumers: dict[str, Consumer] = {}
         self._background = Background(name)
+        self._newsroom = Newsroom(self._tell, self._background)
         self._sweeping = False
         try:
             self._system = load_system(settings.system, settings.python_path)
@@ -141,14 +148,17 @@ class Host:
             await self._rehearse()
             self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
         node = ray.get_runtime_context().get_node_id()
-        return Inventory(node, self._role, {address: awake.n for address, awake in self._awake.items()})
+        self._newsroom.tell_again()
+        threads = {address: awake.n for address, awake in self._awake.items()}
+        return Inventory(node, self._role, threads, self._newsroom.tally.totals())
 
     async def _rehearse(self) -> None:
         """Wake a thread of nobody's once, so that the first real one finds everything loaded and connected."""
         system = AgentSystem("demo:instant").defaults().add_agent(name="nobody", description="-", prompt="-")
         metadata = ThreadMetadata(id="nobody", agent_type="nobody", created_at=timestamp(now_ms()))
         creation = Creation(metadata=metadata, blueprint=system.agents["nobody"])
-        runtime = ThreadRuntime("nobody", self._caller, system, self._settings)
+        newsroom = Newsroom(_to_nobody, self._background)
+        runtime = ThreadRuntime(Address("nobody", "nobody"), self._caller, system, self._settings, newsroom)
         rehearsals = self._settings.data_dir / "ray"  # what a killed one leaves there goes with the local Ray
         rehearsals.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=rehearsals) as folder:
@@ -183,6 +193,7 @@ class Host:
             if awake is not None:
                 await self._close(awake)
 
+                self._newsroom.forget(address)
     async def load(self) -> HostLoad:
         working = sum(not awake.idle for awake in self._awake.values())
         return HostLoad(os.getpid(), working, _rss_bytes())
@@ -247,13 +258,14 @@ class Host:
             if awake is None:
                 self._awake[address] = Awake(await self._open(address, create), n)
             else:
+                self._newsroom.count("activations")
                 awake.n, awake.used = n, time.monotonic()
                 if create is not None and create.messages:
                     await awake.agent.invoke(create.messages, key=create.key, limits=create.limits, files=create.files)
 
     async def _open(self, address: Address, create: Creation | None) -> SystemAgent:
         assert self._system is not None
-        runtime = ThreadRuntime(address.agency, self._caller, self._system, self._settings)
+        runtime = ThreadRuntime(address, self._caller, self._system, self._settings, self._newsroom)
         path = self._files.of(address)
         return await SystemAgent.open(path, self._settings, self._system, runtime, self._check, create)
 
@@ -291,8 +303,8 @@ class Host:
         """Close a thread and tell the directory, with the time at which it has to be awake again."""
         after = self._settings.hibernate_after
         async with self._turns.of(address):
-            if self._awake.get(address) is not awake:
-                return
+            if self._awake.get(address) is not awake or self._newsroom.holds(address):
+                return  # who goes leaves nothing untold: this host may be given back
             wake_at: int | None = None
             if awake.agent.alive:
                 wake_at = awake.agent.wake_at
@@ -304,7 +316,14 @@ class Host:
             del self._awake[address]
             await self._close(awake)
         await self._caller.released(address, awake.n, wake_at)
+        self._newsroom.forget(address)
+        self._newsroom.count("hibernations")
 
+
+    async def _tell(self, news: list[News], totals: Totals) -> Taken:
+        call = self._caller.remote.directory.take_news.options(max_task_retries=0)
+        taken: Taken = unwrap(await call.remote(self._name, news, totals))
+        return taken
 
 class HostCaller:
     """Calls from inside a host: to an actor in the same host directly, to others like anybody else."""
@@ -332,14 +351,19 @@ class HostCaller:
 
 
 class ThreadRuntime:
-    """What the threads of one agency need from where they run (see `agency.runtime`)."""
+    """What a thread needs from where it runs (see `agency.runtime`)."""
 
-    def __init__(self, agency: str, caller: HostCaller, system: AgentSystem, settings: Settings) -> None:
-        self._agency = agency
+    def __init__(
+        self, address: Address, caller: HostCaller, system: AgentSystem, settings: Settings, newsroom: Newsroom
+    ) -> None:
+        self._address = address
+        self._agency = address.agency
         self._caller = caller
         self._system = system
         self._settings = settings
 
+        self._newsroom = newsroom
+        self._story: Story | None = None
     def agents(self) -> Mapping[str, Blueprint]:
         own = peek_blueprints(Files(self._settings.data_dir).of(Address(self._agency)))
         known = {**self._system.agents, **own}
@@ -358,6 +382,11 @@ class ThreadRuntime:
                 await self._tell(parcel.to, "parent_canceled", parcel)
 
     async def _tell(self, thread: str, method: str, parcel: Report | Cancel) -> None:
+    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+        if self._story is None:
+            self._story = self._newsroom.story(self._address, thread.created_at)
+        self._story.go_on(progress)
+
         with suppress(NotFound):  # it has been deleted, or was never made
             await self._caller.call(Address(self._agency, thread), method, parcel)
 
@@ -369,6 +398,10 @@ class ThreadRuntime:
 
 
 def _raise_file_limit() -> None:
+async def _to_nobody(news: list[News], totals: Totals) -> Taken:
+    return Taken(frozenset())
+
+
     """An awake thread holds three files open, and the usual limit is low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

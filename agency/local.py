@@ -37,7 +37,9 @@ from agency.errors import (
 )
 from agency.events import timestamp
 from agency.parcels import Cancel, Report, Spawn
-from agency.store.store import Storage, glance, holds_thread
+from agency.runtime import Progress
+from agency.store.looking import glance, holds_thread
+from agency.store.store import Storage
 from agency.system import AgentSystem
 from agency.thread.calls import perform
 from agency.thread.thread import Thread
@@ -161,6 +163,9 @@ class LocalRuntime:
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
         return await perform(tool, args, context)  # there is nowhere else
+
+    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+        pass  # whoever wants to know is in this process, and reads its events
 
     async def _spawn(self, order: Spawn) -> None:
         try:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
-from agency.blueprint import Blueprint
+from agency.blueprint import Blueprint, ThreadMetadata
 from agency.context import ToolContext
+from agency.events import NewEvent
 from agency.parcels import Cancel, Report, Spawn
 from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
+from agency.turn.state import PauseReason, RunStatus
+
+
+class Progress(NamedTuple):
+    """Where a thread stands after a commit."""
+
+    seq: int
+    """That of its latest event."""
+    status: RunStatus
+    reason: PauseReason | None
+    events: Sequence[NewEvent]
+    """What was committed."""
 
 
 class Runtime(Protocol):
@@ -24,3 +37,7 @@ class Runtime(Protocol):
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
         """Run a call of a tool with `ray` options where its resources are. Raises what the tool raises, or
         `Interrupted`."""
+
+    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+        """A thread has got further. This is called within its step, so it takes no time to speak of; what it raises
+        is logged and changes nothing."""

@@ -241,11 +241,7 @@ class ThreadStore:
             rows = self._db.execute(
                 "SELECT seq, ts, type, run, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
             ).fetchall()
-        return [self._event(seq, ts, EVENT_TYPES[code], run, from_json(data)) for seq, ts, code, run, data in rows]
-
-    def _event(self, seq: int, ts: int, event_type: EventType, run: int, data: dict[str, JsonValue]) -> Event:
-        owner = {"runId": run_id(self.thread_id, run)} if run else {"threadId": self.thread_id}
-        return Event(thread_id=self.thread_id, seq=seq, ts=timestamp(ts), type=event_type, data={**owner, **data})
+        return [event_of(self.thread_id, *row) for row in rows]
 
     def _max(self, table: Literal["events", "messages", "inbox"]) -> int:
         return int(str(self.query(f"SELECT coalesce(max(seq), 0) FROM {table}")[0][0]))
@@ -255,47 +251,11 @@ def stored_message(message: Message) -> str:
     return message.model_dump_json(exclude_defaults=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """What a file says to somebody who does not open the thread."""
-
-    due: int | None
-    """When it should be woken: 0 is now, later is its next timer, None is not by itself."""
-    seq: int
-    """That of its latest event; a file without any holds no thread yet."""
-    calling: bool
-    """Whether a call of a tool had begun and not ended."""
-
-
-_RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
-_LEFT = "EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM outbox)"
-_GLANCE = f"""
-    SELECT CASE WHEN {_RUNNING} OR {_LEFT} THEN 0 ELSE (SELECT min(due) FROM timers) END,
-           coalesce((SELECT max(seq) FROM events), 0),
-           EXISTS (SELECT 1 FROM effects WHERE outcome IS NULL)
-"""
-
-
-def glance(path: Path) -> Glance:
-    """Look into a file that may belong to somebody else, or be no thread's at all, without taking over."""
-    # A file without a WAL or journal is whole, and reading it as it is leaves no trace. With one, SQLite must be able
-    # to write: it could not otherwise recover a WAL whose index is missing.
-    in_use = any(path.with_name(f"{path.name}-{log}").exists() for log in ("wal", "journal"))
-    mode = "mode=rw" if in_use else "mode=ro&immutable=1"
-    try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=10)
-        try:
-            due, seq, calling = db.execute(_GLANCE).fetchone()
-        finally:
-            db.close()
-    except sqlite3.Error:
-        return Glance(None, 0, calling=False)
-    return Glance(due, seq, bool(calling))
-
-
-def holds_thread(path: Path) -> bool:
-    """Whether a file holds a thread: one whose first event is there."""
-    return glance(path).seq > 0
+def event_of(thread_id: str, seq: int, ts: int, code: int, run: int, data: str) -> Event:
+    """An event as it is stored, as clients see it."""
+    owner: dict[str, JsonValue] = {"runId": run_id(thread_id, run)} if run else {"threadId": thread_id}
+    shown = {**owner, **from_json(data)}
+    return Event(thread_id=thread_id, seq=seq, ts=timestamp(ts), type=EVENT_TYPES[code], data=shown)
 
 
 def run_id(thread_id: str, run: int) -> str:

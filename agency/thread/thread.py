@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,11 +17,11 @@ from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
 from agency.context import ToolContext
 from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, TooLarge, WrongState
-from agency.events import Event
+from agency.events import Event, NewEvent
 from agency.hooks import ChildReport
 from agency.messages import MESSAGE_CHARS, Message, ToolCall
 from agency.parcels import Cancel, Report, Spawn
-from agency.runtime import Runtime
+from agency.runtime import Progress, Runtime
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
@@ -47,6 +48,8 @@ from agency.turn.outcomes import Approve, CallOutcome, Decision, Deny, Edit
 from agency.turn.state import Limits
 from agency.wire import explain, sayable, sayable_text
 
+log = logging.getLogger(__name__)
+
 
 class Thread:
     """Open one with `agency.open_thread` or `agency.LocalRuntime`."""
@@ -58,6 +61,7 @@ class Thread:
         self.blueprint = blueprint
         self._store = store
         self._system = system
+        self._runtime = runtime
         agents = runtime.agents()
         self._pipeline = Pipeline(
             system.middleware_for(blueprint), system.tools_for(blueprint), metadata, blueprint, agents
@@ -375,6 +379,16 @@ class Thread:
             self._postman.start()
         if draft.sets_timer:
             self._clock.set()
+        if draft.events:
+            self._tell(draft.events)
+
+    def _tell(self, happened: Sequence[NewEvent]) -> None:
+        machine = self._driver.machine
+        status, reason = ("idle", None) if machine is None else (status_of(machine), machine.paused)
+        try:
+            self._runtime.committed(self.metadata, Progress(self._store.last_seq, status, reason, happened))
+        except Exception:  # it is on disk, whatever they make of it
+            log.exception("what thread %s has done cannot be told", self.id)
 
     def _status(self) -> RunStatus:
         return self.run_state().status
@@ -437,6 +451,9 @@ class _Nowhere:
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
         raise WrongState("nothing of a parked thread runs")
+
+    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+        pass  # whoever parks it knows
 
 
 _LIMITS = TypeAdapter(Limits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic import JsonValue
 
@@ -17,9 +16,8 @@ from agency.tools import Risk, Tool
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import CallOutcome, Deferred, Finished, HandedOff, Stopped, TurnOutcome
 from agency.turn.state import PauseReason, TurnCheckpoint, WaitingTools
+from agency.turn.state import RunStatus as RunStatus
 from agency.wire import Wire
-
-RunStatus = Literal["idle", "running", "paused", "completed", "canceled", "error"]
 
 
 class Accepted(Wire):

@@ -16,6 +16,9 @@ from agency.turn.effects import CheckpointKind, ModelCall, Notice, PendingCall
 from agency.turn.outcomes import CallOutcome, TurnOutcome
 from agency.wire import Wire
 
+RunStatus = Literal["idle", "running", "paused", "completed", "canceled", "error"]
+"""`idle` is a thread that has not run yet."""
+
 PauseReason = Literal["hitl", "subagent", "exhausted"]
 
 

@@ -396,6 +396,9 @@ async def test_everything_survives_the_end_of_the_installation(install: Install,
         lambda agency: agency.threads(after="x"),
         lambda agency: agency.threads(after=2**70),
         lambda agency: agency.threads(limit=1.5),
+        lambda agency: agency.threads(status="asleep"),
+        lambda agency: agency.threads(reason="tired"),
+        lambda agency: agency.threads(newest_first="perhaps"),
         lambda agency: agency.delete_thread([1]),
         lambda agency: agency.rename(None),
         lambda agency: agency.put_blueprint(None),
@@ -413,10 +416,15 @@ async def test_everything_survives_the_end_of_the_installation(install: Install,
 )
 async def test_what_is_of_the_wrong_type_is_refused_and_changes_nothing(agency: AgencyHandle, call: Any) -> None:
     await agency.create_thread("clerk", thread_id="t")
-    before = await agency.threads(), await agency.info(), await agency.blueprints()
+
+    async def known() -> tuple[object, ...]:
+        threads = [thread.id for thread in (await agency.threads()).threads]
+        return threads, await agency.info(), await agency.blueprints()
+
+    before = await known()
     with pytest.raises(InvalidInput):
         await call(agency)
-    assert (await agency.threads(), await agency.info(), await agency.blueprints()) == before
+    assert await known() == before
     assert await agency.thread("t").run_state() == RunState()
 
 

@@ -14,7 +14,8 @@ import pytest
 from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivation, StoreError, ToolError, events
 from agency.store import records, schema
 from agency.store.draft import Draft
-from agency.store.store import Storage, ThreadStore, glance, holds_thread
+from agency.store.looking import glance, holds_thread
+from agency.store.store import Storage, ThreadStore
 
 NEW = {"thread_id": "thr_1"}
 

@@ -19,7 +19,7 @@ import ray
 
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle, local_ray
 from agency import Event, EventType
-from agency.store.store import glance
+from agency.store.looking import glance
 from tests.actors.shop import calls, say, script
 from tests.faults.conftest import kill, titled
 

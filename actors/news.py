@@ -1,0 +1,164 @@
+"""What the threads of a host have done, on its way to the directory and so into their agencies' files.
+
+Noting it costs a thread a few microseconds, for only where each of them stands now is kept. It goes in batches: soon if
+a status has changed or somebody watches the agency, else once a second. Nothing is forgotten before the directory says
+that it is written; what a host that dies has not said yet, the directory reads from the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from ray.exceptions import RayError
+
+from actors.address import Address
+from actors.background import Background
+from actors.tally import Tally, Totals
+from agency.clock import now_ms
+from agency.errors import AgencyError
+from agency.events import NewEvent
+from agency.runtime import Progress
+from agency.turn.state import PauseReason, RunStatus
+
+log = logging.getLogger(__name__)
+
+SOON = 0.03
+LATER = 1.0
+RETRY_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Where a thread stands. News of a lower seq than what is known mean nothing."""
+
+    address: Address
+    born: str
+    """When it was created, which tells it from another one that had its id before."""
+    seq: int
+    status: RunStatus
+    reason: PauseReason | None
+    at: int
+    instead_of: int | None = None
+    """A seq that it was known to have reached and has lost: the files are from an earlier time than the agency's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What the directory answers."""
+
+    watched: frozenset[str]
+    """The agencies whose events somebody waits for."""
+    left: frozenset[str] = frozenset()
+    """Those whose files could not be written: tell it again."""
+
+
+Send = Callable[[list[News], Totals], Awaitable[Taken]]
+
+
+class Story:
+    """Where one thread stands, as far as its host knows."""
+
+    __slots__ = ("_newsroom", "address", "at", "born", "reason", "seq", "status")
+
+    def __init__(self, newsroom: Newsroom, address: Address, born: str) -> None:
+        self._newsroom = newsroom
+        self.address = address
+        self.born = born
+        self.seq = self.at = 0
+        self.status: RunStatus | None = None
+        self.reason: PauseReason | None = None
+
+    def go_on(self, progress: Progress) -> None:
+        """The thread has got further."""
+        seq, status, reason, events = progress
+        changed = status != self.status or reason != self.reason
+        self.seq, self.status, self.reason, self.at = seq, status, reason, now_ms()
+        self._newsroom.note(self, events, changed=changed)
+
+    @property
+    def news(self) -> News:
+        assert self.status is not None
+        return News(self.address, self.born, self.seq, self.status, self.reason, self.at)
+
+
+class Newsroom:
+    def __init__(self, send: Send, background: Background) -> None:
+        self._send = send
+        self._background = background
+        self._stories: dict[Address, Story] = {}
+        self._unsent: set[Story] = set()
+        self._sending: set[Story] = set()
+        self._watched: frozenset[str] = frozenset()
+        self._timer: asyncio.TimerHandle | None = None
+        self._busy = False
+        self.tally = Tally()
+
+    def story(self, address: Address, born: str) -> Story:
+        """Begin to follow a thread, or go on with it."""
+        known = self._stories.get(address)
+        if known is None or known.born != born:
+            known = self._stories[address] = Story(self, address, born)
+        return known
+
+    def note(self, story: Story, events: Sequence[NewEvent], *, changed: bool) -> None:
+        """A story goes on."""
+        self.tally.count(events)
+        self._unsent.add(story)
+        self._send_within(SOON if changed or story.address.agency in self._watched else LATER)
+
+    def count(self, what: str) -> None:
+        """Something has happened that no event tells."""
+        self.tally.add(what)
+        self._send_within(LATER)
+
+    def tell_again(self) -> None:
+        """There is a new directory, which may have missed something."""
+        self._unsent.update(story for story in self._stories.values() if story.seq)
+        if self._unsent:
+            self._send_within(SOON)
+
+    def holds(self, address: Address) -> bool:
+        """Whether there is something about a thread that the directory does not know yet."""
+        story = self._stories.get(address)
+        return story in self._unsent or story in self._sending
+
+    def forget(self, address: Address) -> None:
+        """A thread is no longer here."""
+        self._stories.pop(address, None)
+
+    def _send_within(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is not None and self._timer.when() > at:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = loop.call_at(at, self._go)
+
+    def _go(self) -> None:
+        self._timer = None
+        if self._busy:
+            self._send_within(SOON)
+        else:
+            self._busy = True
+            self._background.go(self._deliver())
+
+    async def _deliver(self) -> None:
+        """Send what there is. What does not arrive goes with the next."""
+        self._sending, self._unsent = self._unsent, set()
+        left = frozenset(story.address.agency for story in self._sending)
+        try:
+            taken = await self._send([story.news for story in self._sending], self.tally.totals())
+            self._watched, left = taken.watched, taken.left
+        except (RayError, AgencyError) as error:
+            log.info("the directory does not take news: %s", type(error).__name__)
+        finally:
+            missing = {story for story in self._sending if story.address.agency in left}
+            self._unsent |= missing
+            self._sending = set()
+            self._busy = False
+        if missing:
+            self._send_within(RETRY_SECONDS)

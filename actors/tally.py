@@ -1,0 +1,89 @@
+"""What has happened, in numbers: counted from the events that threads commit, and summed over all hosts.
+
+A host sends its totals, again and again, and the directory adds what is new in them. So it does no harm if a message
+comes twice, and what one that is lost would have said, the next one says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+from pydantic import JsonValue
+
+from agency.events import EventData, EventType, NewEvent
+
+Totals = dict[str, int]
+"""By the names that `actors.status.Metrics` has for them."""
+
+_COUNTED = {
+    EventType.RUN_STARTED: "runs_started",
+    EventType.AGENT_COMPLETED: "runs_completed",
+    EventType.RUN_CANCELED: "runs_canceled",
+    EventType.AGENT_ERROR: "runs_failed",
+    EventType.RUN_TICK: "turns",
+    EventType.MODEL_STARTED: "model_calls",
+    EventType.TOOL_STARTED: "tool_calls",
+    EventType.TOOL_ERROR: "tool_errors",
+    EventType.SUBAGENT_SPAWNED: "subagents_spawned",
+}
+
+
+class Tally:
+    """One host's."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, what: str, many: int = 1) -> None:
+        self._counts[what] += many
+
+    def count(self, events: Sequence[NewEvent]) -> None:
+        for kind, data in events:
+            if (what := _COUNTED.get(kind)) is not None:
+                self._counts[what] += 1
+            elif kind is EventType.MODEL_COMPLETED:
+                self._count_model(data)
+            elif kind is EventType.HITL_INTERRUPT:
+                self.add("approvals_asked", len(cast(list[JsonValue], data["proposedToolCalls"])))
+            elif kind is EventType.HITL_RESUME:
+                self.add("approvals_answered", len(cast(dict[str, JsonValue], data["decisions"])))
+
+    def _count_model(self, data: EventData) -> None:
+        if "error" in data:
+            self.add("model_failures")
+        else:
+            usage = cast(dict[str, int], data["usage"])
+            self.add("tokens_in", usage["inputTokens"])
+            self.add("tokens_out", usage["outputTokens"])
+
+    def totals(self) -> Totals:
+        return dict(self._counts)
+
+
+class Sums:
+    """What all hosts have counted since the directory began."""
+
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+        self._known: dict[str, Counter[str]] = {}
+
+    def begin(self, host: str, totals: Totals) -> None:
+        """Leave out what a host had counted before."""
+        self._known[host] = Counter(totals)
+
+    def take(self, host: str, totals: Totals) -> None:
+        new = Counter(totals)
+        new.subtract(self._known.get(host, Counter()))
+        self._sums.update(new)
+        self._known[host] = Counter(totals)
+
+    def forget(self, host: str) -> None:
+        self._known.pop(host, None)
+
+    def add(self, what: str) -> None:
+        self._sums[what] += 1
+
+    def all(self) -> Totals:
+        return dict(self._sums)

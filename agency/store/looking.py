@@ -1,0 +1,134 @@
+"""Looking into a thread's file without waking the thread. It may belong to somebody else, or be no thread's at all.
+
+A file without a WAL or journal is whole, and reading it as it is leaves no trace; if it turns out to have been written
+meanwhile, it is read again. With one, SQLite must be able to write: it could not otherwise recover a WAL whose index is
+missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, cast
+
+from agency.errors import NewerStore, NotAThreadStore, StoreError
+from agency.events import Event
+from agency.store import schema
+from agency.store.store import event_of
+from agency.turn.state import PauseReason, RunStatus
+
+log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+
+BUSY_SECONDS = 10
+ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a file says of its thread."""
+
+    due: int | None = None
+    """When it should be woken: 0 is now, later is its next timer, None is not by itself."""
+    seq: int = 0
+    """That of its latest event; a file without any holds no thread yet."""
+    calling: bool = False
+    """Whether a call of a tool had begun and not ended."""
+    status: RunStatus = "idle"
+    reason: PauseReason | None = None
+    at: int = 0
+    """The time of its latest event."""
+    born: str = ""
+    """When it was created, which tells it from another one that had its id before."""
+
+
+_RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
+_LEFT = "EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM outbox)"
+_REASON = "CASE status WHEN 'paused' THEN json_extract(CAST(machine AS TEXT), '$.paused') END"
+_BORN = "(SELECT json_extract(value, '$.createdAt') FROM meta WHERE key = 'metadata')"
+_GLANCE = f"""
+    SELECT CASE WHEN {_RUNNING} OR {_LEFT} THEN 0 ELSE (SELECT min(due) FROM timers) END,
+           coalesce((SELECT max(seq) FROM events), 0),
+           EXISTS (SELECT 1 FROM effects WHERE outcome IS NULL),
+           coalesce((SELECT status FROM runs ORDER BY n DESC LIMIT 1), 'idle'),
+           (SELECT {_REASON} FROM runs ORDER BY n DESC LIMIT 1),
+           coalesce((SELECT ts FROM events ORDER BY seq DESC LIMIT 1), 0),
+           coalesce({_BORN}, '')
+"""
+_EVENTS = "SELECT seq, ts, type, run, data FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
+
+
+def glance(path: Path) -> Glance:
+    """What a file says of its thread; of one that holds none, nothing."""
+    try:
+        due, seq, calling, *rest = _look(path, lambda db: db.execute(_GLANCE).fetchone())
+    except sqlite3.Error:
+        return Glance()
+    return Glance(due, seq, bool(calling), *rest)
+
+
+def holds_thread(path: Path) -> bool:
+    """Whether a file holds a thread: one whose first event is there."""
+    return glance(path).seq > 0
+
+
+def events_between(path: Path, first: int, last: int, born: str) -> list[Event]:
+    """The stored events from one seq to another of a thread that was created then, or later; none if it is gone.
+
+    Raises `StoreError` if they cannot be read just now.
+    """
+
+    def read(db: sqlite3.Connection) -> list[Event]:
+        if schema.check(db, str(path)) == 0:
+            return []
+        ((found, thread_id),) = db.execute(f"SELECT {_BORN}, (SELECT value FROM meta WHERE key = 'thread_id')")
+        if found is None or found < born:
+            return []
+        return [event_of(cast(str, thread_id), *row) for row in db.execute(_EVENTS, (first, last))]
+
+    try:
+        return _look(path, read)
+    except (NewerStore, NotAThreadStore) as error:
+        log.warning("events %d to %d are left out: %s", first, last, error)
+        return []
+    except sqlite3.Error as error:
+        if not path.exists():
+            return []
+        raise StoreError(f"cannot read {path}: {error}") from error
+
+
+def _look(path: Path, read: Callable[[sqlite3.Connection], Found]) -> Found:
+    for _ in range(ATTEMPTS):
+        if any(path.with_name(f"{path.name}-{kind}").exists() for kind in ("wal", "journal")):
+            break
+        before = _stamp(path)
+        try:
+            found = _read(path, "mode=ro&immutable=1", read)
+        except (sqlite3.Error, StoreError):
+            if _stamp(path) == before:
+                raise
+        else:
+            if _stamp(path) == before:
+                return found
+    return _read(path, "mode=rw", read)
+
+
+def _read(path: Path, mode: str, read: Callable[[sqlite3.Connection], Found]) -> Found:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    try:
+        return read(db)
+    finally:
+        db.close()
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Something that changes when the file does."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
