@@ -80,8 +80,9 @@ class BlueprintChange(Wire):
         return self.model_dump(mode="json", by_alias=False, exclude_unset=True)
 
 
-class BlueprintList(Wire):
+class BlueprintPage(Wire):
     blueprints: tuple[BlueprintInfo, ...]
+    next: str | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
 # Threads.
@@ -236,8 +237,9 @@ class KeyWanted(Wire):
     role: KeyRole
 
 
-class KeyList(Wire):
+class KeyPage(Wire):
     keys: tuple[KeyInfo, ...]
+    next: str | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
 class Ticket(Wire):

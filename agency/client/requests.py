@@ -106,7 +106,7 @@ def delete_agency(at: str) -> Request[None]:
 
 def keys(at: str) -> Request[tuple[KeyInfo, ...]]:
     """The agency's keys, without what has to be shown."""
-    return get(api.KeyList, f"{at}/keys").then(lambda found: found.keys)
+    return get(api.KeyPage, f"{at}/keys", limit=PAGE).then(lambda found: found.keys)
 
 
 def create_key(at: str, name: str, role: KeyRole) -> Request[NewKey]:
@@ -122,7 +122,7 @@ def revoke_key(at: str, key_id: str) -> Request[None]:
 
 def blueprints(at: str) -> Request[tuple[BlueprintInfo, ...]]:
     """Every agent that threads can be made for; the agency's own in the place of the code's."""
-    return get(api.BlueprintList, f"{at}/blueprints").then(lambda found: found.blueprints)
+    return get(api.BlueprintPage, f"{at}/blueprints", limit=PAGE).then(lambda found: found.blueprints)
 
 
 def put_blueprint(at: str, name: str, **fields: Unpack[BlueprintFields]) -> Request[BlueprintInfo]:

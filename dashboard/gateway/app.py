@@ -11,6 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, Anybody, Doorkeeper
+from dashboard.gateway.examples import EXAMPLES
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import Lines
 from dashboard.gateway.routes import agencies, blueprints, installation, live, pages, threads
@@ -71,6 +72,8 @@ def _describe(app: FastAPI) -> dict[str, Any]:
         schemas["Problem"] = problems.Problem.model_json_schema()
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)  # FastAPI's way to refuse; ours is a Problem
+        for model, example in EXAMPLES.items():
+            schemas[model.__name__].setdefault("examples", [example])
         for path in document["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)

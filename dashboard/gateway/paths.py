@@ -1,10 +1,10 @@
-"""The names in addresses."""
+"""The names in addresses, and what lists take."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
 _ID = r"^[a-zA-Z0-9_-]{1,64}$"
 
@@ -12,3 +12,7 @@ AgencyId = Annotated[str, Path(pattern=_ID, description="An agency.", examples=[
 ThreadId = Annotated[str, Path(pattern=_ID, description="A thread.", examples=["thr_8a60953111bf4962a7f7"])]
 KeyId = Annotated[str, Path(pattern=_ID, description="A key of the agency.", examples=["key_128d690c45580d43"])]
 BlueprintName = Annotated[str, Path(pattern=_ID, description="A blueprint.", examples=["support"])]
+
+After = Annotated[int, Query(ge=0, lt=2**63, description="Begin after this one; 0 is the beginning.")]
+AfterName = Annotated[str, Query(max_length=64, description="`next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="The most that a page has.")]

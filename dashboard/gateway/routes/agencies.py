@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
 
-from fastapi import APIRouter, Query, status
+from fastapi import APIRouter, status
 
 from agency import api
 from agency.errors import NotFound
 from agency.tenancy import AgencyInfo, KeyInfo, NewKey
 from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer
-from dashboard.gateway.paths import AgencyId, KeyId
+from dashboard.gateway.paths import AfterName, AgencyId, KeyId, Limit
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(tags=["agencies"])
@@ -21,8 +20,8 @@ router = APIRouter(tags=["agencies"])
 async def list_agencies(
     cluster: TheCluster,
     who: Anybody,
-    after: Annotated[str, Query(max_length=64, description="`next` of the page before.")] = "",
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    after: AfterName = "",
+    limit: Limit = 100,
 ) -> api.AgencyPage:
     """The agencies that are visible to whoever is asking."""
     if who.agency is not None:
@@ -58,9 +57,11 @@ async def delete_agency(cluster: TheCluster, agency_id: AgencyId) -> None:
 
 
 @router.get("/agency/{agency_id}/keys", dependencies=[Admin], responses=refusals(404))
-async def list_keys(cluster: TheCluster, agency_id: AgencyId) -> api.KeyList:
-    """The agency's keys, without what has to be shown."""
-    return api.KeyList(keys=tuple(await cluster.agency(agency_id).keys()))
+async def list_keys(cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100) -> api.KeyPage:
+    """The agency's keys in the order of their ids, without what has to be shown."""
+    found = sorted(await cluster.agency(agency_id).keys(), key=lambda key: key.id)
+    keys = [key for key in found if key.id > after]
+    return api.KeyPage(keys=tuple(keys[:limit]), next=keys[limit - 1].id if len(keys) > limit else None)
 
 
 @router.post(

@@ -7,16 +7,20 @@ from fastapi import APIRouter, Response, status
 from agency import api
 from agency.tenancy import BlueprintInfo
 from dashboard.gateway.access import Admin, TheCluster, Viewer
-from dashboard.gateway.paths import AgencyId, BlueprintName
+from dashboard.gateway.paths import AfterName, AgencyId, BlueprintName, Limit
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
 
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))
-async def list_blueprints(cluster: TheCluster, agency_id: AgencyId) -> api.BlueprintList:
+async def list_blueprints(
+    cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100
+) -> api.BlueprintPage:
     """Every agent, by name; the agency's own in the place of the code's."""
-    return api.BlueprintList(blueprints=tuple(await cluster.agency(agency_id).blueprints()))
+    found = [each for each in await cluster.agency(agency_id).blueprints() if each.name > after]
+    last = found[limit - 1].name if len(found) > limit else None
+    return api.BlueprintPage(blueprints=tuple(found[:limit]), next=last)
 
 
 @router.post(

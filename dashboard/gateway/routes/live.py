@@ -18,9 +18,8 @@ from agency.errors import AgencyError, InvalidInput
 from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, may, principal_of
 from dashboard.gateway.guard import check_caller
 from dashboard.gateway.live import Feed, Lines, StillValid, as_sent_events, over_socket
-from dashboard.gateway.paths import AgencyId, ThreadId
+from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
-from dashboard.gateway.routes.threads import After, Limit
 
 router = APIRouter(tags=["events"])
 log = structlog.get_logger(__name__)

@@ -16,14 +16,12 @@ from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunStatu
 from agency.turn.outcomes import Approve, Decision, Edit
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
 from dashboard.gateway.context import request_context
-from dashboard.gateway.paths import AgencyId, ThreadId
+from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import refusals
 from dashboard.gateway.routes.agencies import derived
 
 router = APIRouter(prefix="/agency/{agency_id}", tags=["threads"])
 
-After = Annotated[int, Query(ge=0, lt=2**63, description="Begin after this one; 0 is the beginning.")]
-Limit = Annotated[int, Query(ge=1, le=1_000)]
 WAIT_MOST = 300.0
 
 

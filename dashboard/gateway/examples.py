@@ -1,0 +1,100 @@
+"""What answers look like, for the OpenAPI document. Requests have their examples where they are defined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agency.api import (
+    AgencyEventPage,
+    AgencyPage,
+    ApprovalPage,
+    BlueprintPage,
+    EventPage,
+    KeyPage,
+    StateAndRun,
+    ThreadPage,
+    Ticket,
+)
+from agency.blueprint import ThreadMetadata
+from agency.tenancy import AgencyInfo, BlueprintInfo, NewKey, ThreadSummary
+from agency.thread.views import Accepted, RunEnvelope
+from agency.wire import Wire
+
+_AT = "2026-11-16T09:30:00.000Z"
+_AGENCY = {"id": "agc_85a5f873f4885cc0", "name": "Bakery", "createdAt": _AT}
+_THREAD = {
+    "id": "thr_8a60953111bf4962a7f7",
+    "agentType": "support",
+    "createdAt": _AT,
+    "agencyId": _AGENCY["id"],
+    "request": {"userAgent": "curl/8.5", "ip": "127.0.0.1", "referrer": None, "origin": None},
+    "parent": None,
+}
+_SUMMARY = {**_THREAD, "status": "completed", "reason": None, "seq": 14, "updatedAt": _AT}
+_BLUEPRINT = {
+    "name": "support",
+    "description": "Answers customers.",
+    "prompt": "You answer customers of a bakery.",
+    "source": "static",
+}
+_EVENT = {
+    "threadId": _THREAD["id"],
+    "seq": 3,
+    "ts": _AT,
+    "type": "run.started",
+    "data": {"runId": f"{_THREAD['id']}.1"},
+}
+_RUN = {
+    "runId": f"{_THREAD['id']}.1",
+    "status": "completed",
+    "data": "Order 7 has shipped.",
+    "meta": {
+        "threadId": _THREAD["id"],
+        "agentType": "support",
+        "turns": 2,
+        "tokensUsed": {"input": 812, "output": 64, "cachedInput": 0, "reasoning": 0},
+        "costUsd": None,
+        "durationMs": 1840,
+        "pauseReason": None,
+        "pendingToolCalls": [],
+    },
+    "errors": [],
+    "timestamp": 1794821400000,
+}
+_CALL = {"id": "call_1", "name": "refund", "args": {"order_id": "7", "cents": 500}, "risk": "high", "note": ""}
+_KEY = {"id": "key_128d690c45580d43", "name": "the shop's web server", "role": "operator", "createdAt": _AT}
+_STATE = {
+    "state": {
+        "messages": [{"role": "user", "content": "Where is order 7?"}],
+        "tools": [{"name": "order_status", "description": "Look up an order.", "parameters": {"type": "object"}}],
+        "thread": _THREAD,
+        "threadId": _THREAD["id"],
+        "parent": None,
+        "agentType": "support",
+        "model": "openai:gpt-5-mini",
+        "todos": [],
+        "files": {},
+        "subagents": [],
+    },
+    "run": {"runId": f"{_THREAD['id']}.1", "status": "running", "step": 1, "reason": None},
+}
+_APPROVAL = {"threadId": _THREAD["id"], "agentType": "billing", "runId": _RUN["runId"], "since": _AT, "calls": [_CALL]}
+
+EXAMPLES: dict[type[Wire], dict[str, Any]] = {
+    Accepted: {"runId": _RUN["runId"], "status": "running"},
+    AgencyEventPage: {"events": [{**_EVENT, "cursor": 117}], "next": None},
+    AgencyInfo: _AGENCY,
+    AgencyPage: {"agencies": [_AGENCY], "next": None},
+    ApprovalPage: {"approvals": [_APPROVAL], "next": None},
+    BlueprintInfo: _BLUEPRINT,
+    BlueprintPage: {"blueprints": [_BLUEPRINT], "next": None},
+    EventPage: {"events": [_EVENT], "next": None},
+    KeyPage: {"keys": [_KEY], "next": None},
+    NewKey: {**_KEY, "key": f"agk_{_AGENCY['id']}.{_KEY['id']}.{'x' * 43}"},
+    RunEnvelope: _RUN,
+    StateAndRun: _STATE,
+    ThreadMetadata: _THREAD,
+    ThreadPage: {"agents": [_SUMMARY], "next": None},
+    ThreadSummary: _SUMMARY,
+    Ticket: {"ticket": "6b2zJc4TQ7MDZ1QD0-SozWCfEXu_WqREszctxQXkcK4", "expiresAt": _AT},
+}
