@@ -1,0 +1,156 @@
+// What waits for a person: each call with its arguments and risk, to be approved, denied with a reason, or edited.
+
+import { newKey, post, threadPath } from "/assets/api.js";
+import { h, keep, onSubmit, setText } from "/assets/dom.js";
+import { address } from "/assets/sidebar.js";
+import { count, number, pretty } from "/assets/words.js";
+
+/** Everything that the open thread and those below it wait for, as `{ key, threadId, agentType, call, own }`. */
+export function asked(agency, thread) {
+  const below = new Set((thread.state?.subagents ?? []).map((each) => each.childThreadId));
+  const others = agency.approvals.filter(({ threadId }) => below.has(threadId) || agency.descends(threadId, thread.id));
+  const own = { threadId: thread.id, agentType: thread.state?.agentType, calls: thread.pending };
+  return [own, ...others].flatMap(({ threadId, agentType, calls }) =>
+    calls.map((call) => ({ key: `${threadId} ${call.id}`, threadId, agentType, call, own: threadId === thread.id })),
+  );
+}
+
+/** The banner. `answered` is told of each thread that got an answer. */
+export function waitingView(answered) {
+  const title = h("h2", { class: "title" });
+  const all = h("button", { type: "submit", class: "quiet" }, "Approve all");
+  const head = h("form", { class: "row" }, title, all);
+  const list = h("ul", { class: "asked" });
+  const limit = limitView();
+  const node = h("section", { class: "waiting", "aria-label": "Waiting for you", hidden: true }, head, list, limit.node);
+  let waiting = [];
+  let agencyId = null;
+
+  onSubmit(head, async () => {
+    const threads = Map.groupBy(waiting, (each) => each.threadId);
+    for (const [threadId, calls] of threads) {
+      await decide(agencyId, threadId, Object.fromEntries(calls.map(({ call }) => [call.id, { decision: "approve" }])));
+      answered(threadId);
+    }
+  });
+
+  return {
+    node,
+    update({ agency, thread }) {
+      agencyId = agency.id;
+      waiting = asked(agency, thread);
+      setText(title, waiting.length ? `${count(waiting.length, "call")} ${waiting.length === 1 ? "waits" : "wait"} for you` : "");
+      head.hidden = !waiting.length;
+      all.hidden = waiting.length < 2;
+      keep(list, waiting.map((each) => ({ ...each, agency: agency.id, answered })), ({ key }) => key, callView);
+      limit.update(thread);
+      node.hidden = !waiting.length && limit.node.hidden;
+    },
+  };
+}
+
+function decide(agency, thread, decisions) {
+  return post(threadPath(agency, thread, "/approve"), { decisions, idempotencyKey: newKey() });
+}
+
+/** One call. Denying and editing open a part of their own, so that no click answers by accident. */
+function callView(item) {
+  const { call, own, agency, threadId, agentType } = item;
+  const reason = h("textarea", { rows: "2", placeholder: "The agent reads this.", "aria-label": "Why it is denied" });
+  const args = h("textarea", { rows: "6", class: "code", spellcheck: "false", "aria-label": "Arguments as JSON" });
+  const parts = {
+    ask: h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "submit", class: "main", value: "approve" }, "Approve"),
+      h("button", { type: "button", onclick: () => show("edit", args) }, "Edit …"),
+      h("button", { type: "button", onclick: () => show("deny", reason) }, "Deny …"),
+    ),
+    edit: part(args, h("button", { type: "submit", class: "main", value: "edit" }, "Approve with these arguments")),
+    deny: part(reason, h("button", { type: "submit", class: "danger", value: "deny" }, "Deny")),
+  };
+  const shownArgs = h("pre", { class: "args", tabindex: "0" }, pretty(call.args));
+  const form = h(
+    "form",
+    { "aria-label": `${call.name} waits for you` },
+    h(
+      "p",
+      { class: "call-title" },
+      h("code", {}, call.name),
+      h("span", { class: "risk", "data-risk": call.risk }, `${call.risk} risk`),
+      own ? null : h("span", { class: "hint" }, "asked by ", h("a", { href: address(agency, threadId) }, agentType)),
+    ),
+    call.note ? h("p", { class: "hint" }, call.note) : null,
+    shownArgs,
+    Object.values(parts),
+  );
+
+  function part(field, button) {
+    const back = h("button", { type: "button", class: "quiet", onclick: () => show("ask") }, "Back");
+    return h("div", { class: "part" }, field, h("div", { class: "buttons" }, button, back));
+  }
+
+  function show(name, field) {
+    for (const [each, node] of Object.entries(parts)) node.hidden = each !== name;
+    shownArgs.hidden = name === "edit";
+    (field ?? parts.ask.querySelector("button")).focus();
+  }
+
+  for (const name of ["edit", "deny"]) parts[name].hidden = true;
+  args.value = JSON.stringify(call.args, null, 2);
+  onSubmit(form, async (button) => {
+    await decide(agency, threadId, { [call.id]: decision(button?.value ?? "approve", reason.value, args.value) });
+    item.answered(threadId);
+  });
+  return { node: h("li", {}, form), update() {} };
+}
+
+function decision(wanted, reason, args) {
+  if (wanted === "deny") return { decision: "deny", reason: reason.trim() };
+  return wanted === "edit" ? { decision: "edit", args: parsed(args) } : { decision: "approve" };
+}
+
+function parsed(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`That is not JSON yet: ${error.message}.`);
+  }
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    throw new Error("The arguments are an object: begin with { and end with }.");
+  }
+  return value;
+}
+
+/** A run that has used up its time or tokens goes on under a new limit. */
+function limitView() {
+  const title = h("h2", { class: "title" });
+  const said = h("p", { class: "hint" });
+  const field = h("input", { type: "number", min: "1", required: true });
+  const label = h("label", {}, h("span"), field);
+  const form = h("form", { hidden: true }, title, said, h("div", { class: "row" }, label, h("button", { class: "main" }, "Go on")));
+  let thread = null;
+  let name = null;
+  onSubmit(form, () => thread.liftLimits({ [name]: Number(field.value) }));
+  return {
+    node: form,
+    update(shown) {
+      thread = shown;
+      const [error] = shown.envelope?.meta.pauseReason === "exhausted" ? shown.envelope.errors : [];
+      form.hidden = error === undefined;
+      if (!error) {
+        name = null;
+        return;
+      }
+      const { durationMs, tokensUsed } = shown.envelope.meta;
+      const wanted = error.code === "ERR_TIME_LIMIT" ? "timeMs" : "tokens";
+      const used = wanted === "timeMs" ? durationMs : tokensUsed.input + tokensUsed.output;
+      if (name !== wanted) field.value = 2 * used;
+      name = wanted;
+      setText(title, "The run has reached a limit");
+      setText(said, `It has used ${number(used)} ${wanted === "timeMs" ? "ms" : "tokens"}. Give it more, or stop it.`);
+      setText(label.firstChild, wanted === "timeMs" ? "New limit in ms" : "New limit in tokens");
+    },
+  };
+}

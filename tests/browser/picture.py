@@ -1,0 +1,60 @@
+"""Make the README's picture, docs/dashboard.png: the demo's first thread at its approval.
+
+python -m tests.browser.picture
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.async_api import async_playwright, expect
+
+from dashboard.gateway.found import notes
+from tests.browser.conftest import ARGUMENTS, PATIENCE_MS, chromium_path
+
+ROOT = Path(__file__).parents[2]
+PICTURE = ROOT / "docs" / "dashboard.png"
+SIZE = {"width": 1200, "height": 750}
+START_SECONDS = 90.0
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        serving = await asyncio.create_subprocess_exec(*_command("serve", folder, "--port", "0"))
+        try:
+            await _take(await _address(Path(folder)))
+        finally:
+            await asyncio.to_thread(subprocess.run, _command("down", folder), check=True)
+            await serving.wait()
+
+
+def _command(name: str, folder: str, *options: str) -> list[str]:
+    return [sys.executable, "-m", "dashboard.command", name, "--data-dir", folder, *options]
+
+
+async def _address(folder: Path) -> str:
+    async with asyncio.timeout(START_SECONDS):
+        while not (found := notes(folder)):
+            await asyncio.sleep(0.1)
+    return found[0].url
+
+
+async def _take(url: str) -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+        page = await browser.new_page(viewport=SIZE, locale="en-GB", color_scheme="light")
+        await page.goto(f"{url}/#/demo/welcome")
+        await expect(page.get_by_role("region", name="Waiting for you")).to_contain_text("publish")
+        await expect(page.locator(".tree .status")).to_have_text(["waits for you", "completed", "completed"])
+        await page.evaluate("document.activeElement?.blur()")
+        await page.screenshot(path=PICTURE, animations="disabled")
+        await browser.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,114 @@
+"""What the page must withstand: hostile data, gateways that die, and gateways that want a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.actors.shop import calls, noting, say
+from tests.actors.waiting import eventually
+from tests.browser.conftest import AWAY, Visitor
+from tests.browser.parts import link, messages, shown_events, status, threads
+from tests.dashboard.conftest import Serve, Server
+from tests.dashboard.talking import create, finished, stored
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SECRET = "open sesame, büro 7"
+HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+
+
+async def test_what_threads_say_is_shown_as_text_whatever_it_is(
+    gateway: Server, http: httpx.Client, visitor: Visitor, tmp_path: Path
+) -> None:
+    agency = http.post("/agencies", json={"name": HOSTILE}).json()["id"]
+    thread = create(
+        http,
+        agency,
+        calls(noting(tmp_path / "ledger", HOSTILE)),
+        calls(("write_todos", {"todos": [{"content": HOSTILE, "status": "pending"}]})),
+        calls(("write_file", {"path": f"/{HOSTILE.replace('/', '')}.md", "content": f"# {HOSTILE}\n\n**{HOSTILE}**"})),
+        calls((HOSTILE, {HOSTILE: HOSTILE})),
+        say(f"{HOSTILE}\n\n```\n{HOSTILE}\n```\n\n[a](javascript:window.hacked=1)"),
+    )
+    finished(http, agency, thread)
+    page = await visitor.open(gateway, link(agency, thread))
+    await expect(messages(page).locator("pre code")).to_have_text(HOSTILE)
+    await expect(messages(page)).to_contain_text("[a](javascript:window.hacked=1)")
+    await expect(page.locator("#agencies option:checked")).to_have_text(HOSTILE)
+    await expect(page.locator(".plan")).to_contain_text(HOSTILE)
+    for summary in await page.locator(".call summary, .events summary").all():
+        await summary.click()
+    await expect(page.locator(".call").first).to_contain_text(f"noted {HOSTILE}")
+    await page.locator(".files button").click()
+    await expect(page.get_by_role("dialog").locator("strong")).to_have_text(HOSTILE)
+    assert await page.evaluate("window.hacked") is None
+    assert await page.locator("img").count() == 1  # the page's own
+    assert await page.locator("script").count() == 1
+    assert await page.locator("main a[href]").count() == 0
+
+
+async def test_the_page_may_not_turn_text_into_html(gateway: Server, agency: str, visitor: Visitor) -> None:
+    visitor.forgive("TrustedHTML")
+    page = await visitor.open(gateway, f"#/{agency}")
+    tried = await page.evaluate(
+        "() => { try { document.body.innerHTML = '<b>x</b>'; return 'done' } catch (e) { return e.name } }"
+    )
+    assert tried == "TypeError"
+
+
+async def test_a_gateway_that_is_killed_and_comes_back_costs_no_event_and_no_text(
+    gateway: Server, serve: Serve, http: httpx.Client, agency: str, visitor: Visitor, tmp_path: Path
+) -> None:
+    visitor.forgive(AWAY)
+    own = serve()
+    whole = "".join(f"word{n} " for n in range(80))
+    note = calls(noting(tmp_path / "ledger", "x"))
+    thread = create(http, agency, note, say(whole, words=80, delay=8))
+    page = await visitor.open(own, link(agency, thread))
+    live, told = page.locator(".live .text"), page.get_by_role("status").filter(has_text="Trying again")
+    await expect(live).to_contain_text("word5")
+    own.kill()
+    await expect(told).to_be_visible()
+    own.restart()
+
+    async def completed() -> bool:
+        assert whole.startswith(await live.text_content() or "")
+        return await status(page).text_content() == "completed"
+
+    await eventually(completed)
+    await expect(messages(page).locator("[data-role=assistant]").last).to_have_text(f"clerk{whole.rstrip()}")
+    await expect(live).to_be_hidden()
+    await expect(told).to_be_hidden()
+    await expect(page.locator(".tree .status")).to_have_text("completed")
+    assert await shown_events(page) == [(each["seq"], each["type"]) for each in stored(http, agency, thread)]
+
+
+async def test_a_gateway_with_a_secret_asks_for_it_and_the_tab_keeps_it(
+    gateway: Server, serve: Serve, http: httpx.Client, agency: str, visitor: Visitor
+) -> None:
+    visitor.forgive("status of 401")
+    guarded = serve(AGENCY_SECRET=SECRET)
+    thread = create(http, agency)
+    page = await visitor.open(guarded, link(agency, thread))
+    dialog = page.get_by_role("dialog", name="Sign in")
+    await dialog.get_by_label("Secret").fill("wrong")
+    await dialog.get_by_role("button", name="Sign in").click()
+    await expect(dialog.get_by_role("alert")).to_have_text("That is not the secret.")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_be_visible()
+    await dialog.get_by_label("Secret").fill(SECRET)
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_have_count(0)
+
+    await page.reload()
+    await expect(threads(page)).to_have_count(1)
+    http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": [{"role": "user", "content": "[]"}]})
+    await expect(status(page)).not_to_have_text("idle")  # so the socket was let in, too
+    kept = await page.evaluate("[Object.values(sessionStorage), Object.keys(localStorage), document.cookie]")
+    assert kept == [[SECRET], [], ""]
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(dialog).to_be_visible()
