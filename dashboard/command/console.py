@@ -45,7 +45,10 @@ def complain(error: AgencyError) -> None:
 
 def print_line(line: Text, console: Console = out) -> None:
     """One line: cut off where the screen ends, and whole where there is none."""
-    console.print(line, no_wrap=console.is_terminal, overflow="ellipsis", soft_wrap=not console.is_terminal)
+    if console.is_terminal:
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    else:
+        console.print(line, soft_wrap=True)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:

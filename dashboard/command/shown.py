@@ -48,12 +48,16 @@ def compact(value: JsonValue) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def as_call(name: str, args: JsonValue) -> str:
-    """A call as one would write it in Python."""
+def as_call(name: str, args: JsonValue, longest: int | None = None) -> str:
+    """A call as one would write it in Python; arguments may be cut to a length."""
     if not isinstance(args, dict):
-        return f"{one_line(name)}({compact(args)})"
-    given = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in args.items())
+        return one_line(f"{name}({_cut(compact(args), longest)})")
+    given = ", ".join(f"{key}={_cut(json.dumps(value, ensure_ascii=False), longest)}" for key, value in args.items())
     return one_line(f"{name}({given})")
+
+
+def _cut(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def event_line(event: Event) -> Text:

@@ -1,0 +1,178 @@
+"""A run as it goes on, in a terminal: what is done is printed line by line, and below it lives what is being done now.
+
+Where there is no screen, only the lines are printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from agency.events import Event, EventType
+from dashboard.command.console import print_line
+from dashboard.command.shown import as_call, clean, compact, one_line, todo_lines
+
+TEXT_LINES, TEXT_CHARS = 8, 4_000
+"""How much of a reply is shown while it is being streamed."""
+
+ARGUMENT_CHARS = 60
+
+QUIET_TOOLS = ("write_todos", "task")
+"""Tools whose work shows otherwise: the list itself, and the subagents."""
+
+
+@dataclass
+class Shown:
+    """What is known of a thread that is being watched."""
+
+    name: str
+    depth: int
+    text: str = ""
+    calls: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """What runs now, by the calls' ids: the call, and since when."""
+
+
+class Progress:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._threads: dict[str, Shown] = {}
+        self._root = ""
+        self._todos: list[Text] = []
+        self._held: list[Text] | None = None
+        self._live = Live(get_renderable=self._now, console=console, refresh_per_second=10, transient=True)
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """While this lasts, the screen lives."""
+        try:
+            self._go()
+            yield
+        finally:
+            self._live.stop()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While this lasts, somebody is being asked: nothing else is printed."""
+        self._live.stop()
+        self._held = []
+        try:
+            yield
+        finally:
+            lines, self._held = self._held, None
+            for line in lines:
+                self._print(line)
+            self._go()
+
+    def _go(self) -> None:
+        if self._console.is_terminal and not self._console.quiet:
+            self._live.start()
+
+    def watch(self, thread_id: str, name: str) -> None:
+        """Another thread is going to be told of; the first one is the run itself."""
+        self._root = self._root or thread_id
+        self._threads[thread_id] = Shown(name, depth=0 if thread_id == self._root else 1)
+
+    def take(self, thread_id: str, event: Event) -> None:
+        shown = self._threads[thread_id]
+        match event.type, event.data:
+            case EventType.MODEL_DELTA, {"delta": str(delta), "offset": int(offset)}:
+                shown.text = shown.text[:offset] + clean(delta)
+            case EventType.TOOL_STARTED, {"toolName": "write_todos", "args": {"todos": todos}}:
+                self._say(shown)
+                self._plan(thread_id, todo_lines(todos))
+            case EventType.TOOL_STARTED, {"toolName": str(name), "callId": str(call), "args": args}:
+                self._say(shown)
+                if name not in QUIET_TOOLS:
+                    shown.calls[call] = (as_call(name, args, ARGUMENT_CHARS), event.ts)
+            case EventType.TOOL_OUTPUT, {"callId": str(call), "output": str(output)}:
+                self._ended(shown, call, event.ts, ("✓", "green"), output)
+            case EventType.TOOL_ERROR, {"callId": str(call), "error": str(error)}:
+                self._ended(shown, call, event.ts, ("✗", "red"), error)
+            case EventType.HITL_INTERRUPT, _:
+                self._say(shown)
+            case EventType.HITL_RESUME, {"decisions": dict(decisions)}:
+                self._line(shown, ("✋ ", "yellow"), ", ".join(one_line(str(each)) for each in decisions.values()))
+            case EventType.SUBAGENT_COMPLETED, {"childThreadId": str(child), "status": str(status), "result": result}:
+                name = self._threads[child].name if child in self._threads else child
+                mark = ("✓ ", "green") if status == "completed" else ("✗ ", "red")
+                self._line(shown, mark, (name, "magenta"), f": {compact(result)}")
+            case EventType.MODEL_COMPLETED, {"error": {"code": str(code), "message": str(message)}}:
+                self._line(shown, ("✗ ", "red"), f"{code} {one_line(message)}")
+                shown.text = ""
+            case ((EventType.AGENT_COMPLETED | EventType.AGENT_ERROR | EventType.RUN_CANCELED), _):
+                shown.text = ""  # it is the result, which is told otherwise
+                shown.calls.clear()
+            case _:
+                pass
+
+    def _say(self, shown: Shown) -> None:
+        """What the model said beside its calls."""
+        text, shown.text = shown.text.strip(), ""
+        if text and shown.depth == 0:
+            for line in text.splitlines():
+                self._line(shown, line)
+        elif text:
+            self._line(shown, (f"{one_line(text)}", "dim"))
+
+    def _plan(self, thread_id: str, todos: list[Text]) -> None:
+        if thread_id == self._root:
+            self._todos = todos
+            if not self._console.is_terminal:
+                for line in todos:
+                    self._print(line)
+
+    def _ended(self, shown: Shown, call: str, ts: str, mark: tuple[str, str], told: str) -> None:
+        if (begun := shown.calls.pop(call, None)) is None:
+            return
+        label, since = begun
+        seconds = _seconds(since, ts)
+        took = f"  {seconds:.1f} s" if seconds >= 1 else ""
+        self._line(shown, mark, f" {label}", (took, "dim"), (f"  {one_line(told)}", "dim"))
+
+    def _line(self, shown: Shown, *parts: str | tuple[str, str]) -> None:
+        self._print(Text.assemble(_who(shown), *parts))
+
+    def _print(self, line: Text) -> None:
+        if self._held is not None:
+            self._held.append(line)
+        else:
+            print_line(line, self._console)
+
+    def _now(self) -> Group:
+        """What is being done now."""
+        lines: list[Text | Spinner] = []
+        for shown in self._threads.values():
+            lines += self._said(shown)
+            for label, _ in shown.calls.values():
+                lines.append(Spinner("dots", Text.assemble(_who(shown), label, no_wrap=True), style="cyan"))
+        return Group(*lines, *self._todos)
+
+    def _said(self, shown: Shown) -> list[Text]:
+        """The end of what is being said: of a subagent one line, of the run itself some."""
+        if shown.depth:
+            last = shown.text.splitlines()[-1:]
+            return [Text.assemble(_who(shown), (line, "dim"), no_wrap=True, overflow="ellipsis") for line in last]
+        wrapped = Text(shown.text[-TEXT_CHARS:]).wrap(self._console, self._console.width)
+        return list(wrapped)[-TEXT_LINES:]
+
+    def finish(self) -> None:
+        """The list as it is in the end, for the record."""
+        if self._console.is_terminal:
+            for line in self._todos:
+                self._print(line)
+
+
+def _who(shown: Shown) -> tuple[str, str]:
+    """Before a line of a subagent, its name."""
+    return (f"  {shown.name}  " if shown.depth else "", "magenta")
+
+
+def _seconds(since: str, until: str) -> float:
+    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()

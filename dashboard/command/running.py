@@ -1,0 +1,184 @@
+"""`agency run`: one task, from the terminal to its result; in this process, or at a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue
+from rich.console import Console
+from rich.text import Text
+
+from agency.errors import InvalidInput, Unavailable, WrongState
+from agency.thread.views import RunEnvelope, RunStatus
+from dashboard.command.console import AsJson, DataDir, app, err, out, print_json
+from dashboard.command.finding import AgencyId, data_folder
+from dashboard.command.installation import DEMO, chosen
+from dashboard.command.persons import Agreeable, AtTheTerminal, Nobody
+from dashboard.command.places import Conversation, Place, here, there
+from dashboard.command.progress import Progress
+from dashboard.command.session import Person, Session
+from dashboard.command.shown import call_line, clean
+
+WAITS = 3
+ENDS_WITH: dict[RunStatus, int] = {
+    "completed": 0,
+    "error": 1,
+    "idle": 1,
+    "running": WAITS,
+    "paused": WAITS,
+    "canceled": 130,
+}
+"""The command's exit code. A run that is still `running` has a subagent that waits."""
+
+CANCEL_SECONDS = 10.0
+
+
+@app.command()
+def run(
+    task: Annotated[str | None, typer.Argument(help="What to do; more for it, with --continue.")] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            help="Your agents, as [bold]package.module:name[/]. [dim]AGENCY_SYSTEM, else the demo[/]",
+            show_default=False,
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="Who does it. [dim]The only one, the module's AGENT, or the first[/]", show_default=False),
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--continue", metavar="THREAD", help="Go on with a run of before.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve every call that waits for a person.")] = False,
+    data_dir: DataDir = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="Run it at a server instead of here. [dim]AGENCY_URL[/]", show_default=False),
+    ] = None,
+    agency: AgencyId = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one task here in the terminal, without a server. Ctrl-C cancels it.
+
+    [dim]Ends with 0 completed, 1 failed, 3 waits for a person, 130 canceled.[/]
+    """
+    where = url or (os.environ.get("AGENCY_URL") if system is None and data_dir is None else None)
+    if url is not None and system is not None:
+        raise InvalidInput("a server has agents of its own: say --system or --url")
+    if task is None and resume is None:
+        if where is not None or chosen(system) != DEMO:
+            raise InvalidInput('say what to do: agency run "…"')
+        from dashboard import demo
+
+        task = demo.TASK
+    options = [f"--url={url}"] if url else [f"--data-dir={data_dir}"] if data_dir else []
+    place = _at(where, agency, resume) if where else here(data_folder(data_dir), system, chosen(None), resume)
+    wanted = Wanted(task, agent, resume, yes, as_json, tuple(options))
+    raise typer.Exit(asyncio.run(_run(place, wanted)))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was said on the command line."""
+
+    task: str | None
+    agent: str | None
+    resume: str | None
+    yes: bool
+    as_json: bool
+    options: tuple[str, ...]
+    """Which it takes to find the run again."""
+
+    def go_on(self, thread_id: str, *more: str) -> str:
+        return shlex.join(["agency", "run", "--continue", thread_id, *self.options, *more])
+
+
+@asynccontextmanager
+async def _at(url: str, agency: str | None, resume: str | None) -> AsyncIterator[Place]:
+    from agency.client import AsyncClient
+
+    async with AsyncClient(url) as client:
+        if not await client.ready():
+            raise Unavailable(f"there is no server at {client.url} that is ready; `agency serve` starts one")
+        yield await there(client, agency, resume)
+
+
+async def _run(at: AbstractAsyncContextManager[Place], wanted: Wanted) -> int:
+    async with at as place:
+        root = await _begun(place, wanted)
+        progress = Progress(Console(stderr=True, quiet=wanted.as_json))
+        session = Session(place, root, progress, _person(wanted, progress))
+        try:
+            with progress.showing():
+                run = await session.follow()
+            progress.finish()
+        except asyncio.CancelledError:  # Ctrl-C; a second one ends it the hard way
+            run = await _cancel(place, root)
+        return _tell(run, session, wanted)
+
+
+async def _begun(place: Place, wanted: Wanted) -> Conversation:
+    if wanted.resume is not None:
+        return await place.resume(wanted.resume, wanted.task)
+    assert wanted.task is not None
+    return await place.begin(wanted.agent, wanted.task)
+
+
+def _person(wanted: Wanted, progress: Progress) -> Person:
+    if wanted.yes:
+        return Agreeable()
+    return AtTheTerminal(progress) if sys.stdin.isatty() else Nobody()
+
+
+async def _cancel(place: Place, root: Conversation) -> RunEnvelope:
+    err.print("canceling …")
+    with suppress(WrongState):  # it had ended
+        await root.cancel()
+    run = await root.wait(CANCEL_SECONDS)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CANCEL_SECONDS):
+            await place.settle(root)
+    return run
+
+
+def _tell(run: RunEnvelope, session: Session, wanted: Wanted) -> int:
+    """Print what came of it; what to end with."""
+    if wanted.as_json:
+        print_json(run)
+    else:
+        _print_end(run, session, wanted)
+    return ENDS_WITH[run.status]
+
+
+def _print_end(run: RunEnvelope, session: Session, wanted: Wanted) -> None:
+    if run.status == "completed":
+        _print_result(run.data)
+    for error in run.errors:
+        err.print(Text.assemble((error.code, "red"), f" {clean(error.message)}"), soft_wrap=True)
+    for call in (call for calls in session.waiting.values() for call in calls):
+        err.print("✋ ", call_line(call), sep="", soft_wrap=True)
+    turns = f"{run.meta.turns} turn{'s' if run.meta.turns != 1 else ''}"
+    used = f"{turns}, {run.meta.tokens_used.total:,} tokens, {run.meta.duration_ms / 1000:.1f} s"
+    told = f"{run.status}: {used} · {'waits for a person' if ENDS_WITH[run.status] == WAITS else 'to go on'}: "
+    more = () if ENDS_WITH[run.status] == WAITS else ("…",)
+    err.print(
+        told + wanted.go_on(run.meta.thread_id, *more), style="dim", markup=False, highlight=False, soft_wrap=True
+    )
+
+
+def _print_result(result: JsonValue) -> None:
+    text = result if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False)
+    if out.is_terminal:
+        out.print(Text(clean(text)))
+    else:
+        sys.stdout.write(text + "\n")
