@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,10 @@ Handle = Any
 
 class HostGone(RayError):
     """A host has died and its name is forgotten; Ray has no word for that."""
+
+
+class Replaced(RayError):
+    """The directory was stopped, and another is in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,13 @@ class Caller:
     ) -> Any:
         """Call a method of an agency. They are all with the directory."""
 
-        async def ask() -> Any:
-            call = self.directory.call_agency.options(max_task_retries=0)
-            with _unless_stopped():
-                return await call.remote(agency_id, method, args, kwargs)
+        def call(directory: Handle) -> Awaitable[Any]:
+            asked: Awaitable[Any] = directory.call_agency.options(max_task_retries=0).remote(
+                agency_id, method, args, kwargs
+            )
+            return asked
 
-        return await self._until_answered(f"agency {agency_id}", ask, done)
+        return await self._until_answered(f"agency {agency_id}", functools.partial(self._directory_answers, call), done)
 
     async def _until_answered(
         self, whom: str, ask: Callable[[], Awaitable[Any]], done: type[AgencyError] | None
@@ -124,8 +129,7 @@ class Caller:
 
     async def locate(self, address: Address, missed: int = 0) -> Place:
         """Where an actor is awake; it is woken if it is not. `missed` is an activation that was looked for in vain."""
-        with _unless_stopped():
-            place: Place = unwrap(await self.directory.locate.remote(address, missed))
+        place: Place = unwrap(await self._directory_answers(lambda it: it.locate.remote(address, missed)))
         while len(self._places) >= REMEMBERED:
             del self._places[next(iter(self._places))]
         self._places[address] = place
@@ -143,19 +147,34 @@ class Caller:
         return handle
 
     async def ask_directory(self, method: str, *args: object) -> Any:
+        def call(directory: Handle) -> Awaitable[Any]:
+            asked: Awaitable[Any] = getattr(directory, method).remote(*args)
+            return asked
+
         try:
-            with _unless_stopped():
-                return unwrap(await getattr(self.directory, method).remote(*args))
+            try:
+                return unwrap(await self._directory_answers(call))
+            except Replaced:
+                return unwrap(await self._directory_answers(call))
         except RayTaskError:
             raise
         except RayError as error:
             raise Unavailable(f"the directory cannot be reached: {type(error).__name__}") from error
 
+    async def _directory_answers(self, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
+        """What the directory answers. One that has died for good was stopped, and waiting for it would not help; but
+        there may be another in its place."""
+        asked = self.directory
+        try:
+            return await ask(asked)
+        except ActorDiedError as error:
+            if self.directory is asked:
+                self.directory = await self._successor(asked)
+            raise Replaced("there is a new directory") from error
 
-@contextmanager
-def _unless_stopped() -> Iterator[None]:
-    """Around a call of the directory. One that has died for good was stopped, and waiting for it would not help."""
-    try:
-        yield
-    except ActorDiedError as error:
-        raise Unavailable("the installation was stopped; join it again") from error
+    async def _successor(self, dead: Handle) -> Handle:
+        with suppress(ValueError):
+            found = await asyncio.to_thread(find_directory, self._namespace)
+            if found != dead:
+                return found
+        raise Unavailable("the installation was stopped; join it again")

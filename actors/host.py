@@ -132,6 +132,7 @@ class Host:
         self._background = Background(name)
         self._newsroom = Newsroom(self._tell, self._background)
         self._sweeping = False
+        os.environ.update(settings.environment)
         try:
             self._system = load_system(settings.system, settings.python_path)
             self._system.prepare()
@@ -147,8 +148,8 @@ class Host:
             self._sweeping = True
             await self._rehearse()
             self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
-        node = ray.get_runtime_context().get_node_id()
         self._newsroom.tell_again()
+        node = ray.get_runtime_context().get_node_id()
         threads = {address: awake.n for address, awake in self._awake.items()}
         return Inventory(node, self._role, threads, self._newsroom.tally.totals())
 
@@ -192,8 +193,8 @@ class Host:
             awake = self._awake.pop(address, None)
             if awake is not None:
                 await self._close(awake)
-
                 self._newsroom.forget(address)
+
     async def load(self) -> HostLoad:
         working = sum(not awake.idle for awake in self._awake.values())
         return HostLoad(os.getpid(), working, _rss_bytes())
@@ -257,8 +258,8 @@ class Host:
                 awake = None
             if awake is None:
                 self._awake[address] = Awake(await self._open(address, create), n)
-            else:
                 self._newsroom.count("activations")
+            else:
                 awake.n, awake.used = n, time.monotonic()
                 if create is not None and create.messages:
                     await awake.agent.invoke(create.messages, key=create.key, limits=create.limits, files=create.files)
@@ -315,15 +316,15 @@ class Host:
                 wake_at = now_ms() + 1000  # it could not write, or was overtaken: look again in a while
             del self._awake[address]
             await self._close(awake)
-        await self._caller.released(address, awake.n, wake_at)
         self._newsroom.forget(address)
         self._newsroom.count("hibernations")
-
+        await self._caller.released(address, awake.n, wake_at)
 
     async def _tell(self, news: list[News], totals: Totals) -> Taken:
         call = self._caller.remote.directory.take_news.options(max_task_retries=0)
         taken: Taken = unwrap(await call.remote(self._name, news, totals))
         return taken
+
 
 class HostCaller:
     """Calls from inside a host: to an actor in the same host directly, to others like anybody else."""
@@ -361,9 +362,9 @@ class ThreadRuntime:
         self._caller = caller
         self._system = system
         self._settings = settings
-
         self._newsroom = newsroom
         self._story: Story | None = None
+
     def agents(self) -> Mapping[str, Blueprint]:
         own = peek_blueprints(Files(self._settings.data_dir).of(Address(self._agency)))
         known = {**self._system.agents, **own}
@@ -381,12 +382,12 @@ class ThreadRuntime:
             case Cancel():
                 await self._tell(parcel.to, "parent_canceled", parcel)
 
-    async def _tell(self, thread: str, method: str, parcel: Report | Cancel) -> None:
     def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
         if self._story is None:
             self._story = self._newsroom.story(self._address, thread.created_at)
         self._story.go_on(progress)
 
+    async def _tell(self, thread: str, method: str, parcel: Report | Cancel) -> None:
         with suppress(NotFound):  # it has been deleted, or was never made
             await self._caller.call(Address(self._agency, thread), method, parcel)
 
@@ -397,11 +398,11 @@ class ThreadRuntime:
             await self.deliver(order.refused(str(error)))
 
 
-def _raise_file_limit() -> None:
 async def _to_nobody(news: list[News], totals: Totals) -> Taken:
     return Taken(frozenset())
 
 
+def _raise_file_limit() -> None:
     """An awake thread holds three files open, and the usual limit is low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
