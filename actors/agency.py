@@ -13,6 +13,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
@@ -363,11 +364,12 @@ class Agency:
         if not 1 <= limit <= JOURNAL_MOST or not 0 <= wait <= WAIT_MOST:
             raise InvalidInput(f"a page has 1 to {JOURNAL_MOST} events and is waited for 0 to {WAIT_MOST:g} seconds")
         if after is None:
-            return JournalPage((), self._journal.end)
-        page = self._journal.page(after, limit)
-        if page.upto > after or not wait:
-            return page
-        return await self._next_page(after, limit, wait)
+            page = JournalPage((), self._journal.end)
+        else:
+            page = self._journal.page(after, limit)
+            if page.upto == after and wait:
+                page = await self._next_page(after, limit, wait)
+        return replace(page, born=self._store.info().created_at)
 
     async def _next_page(self, after: int, limit: int, wait: float) -> JournalPage:
         self._watchers += 1

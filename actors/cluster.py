@@ -25,6 +25,7 @@ from actors.address import Address, Files
 from actors.agency import ThreadPage, checked_name
 from actors.agency_store import peek_info
 from actors.answers import unwrap
+from actors.agency_feed import AgencySubscription, AgencyWatcher, EventReader
 from actors.caller import Caller, Handle, find_directory
 from actors.directory import Directory
 from actors.keys import Key, digest
@@ -50,6 +51,7 @@ TICKET_SECONDS = 3_600.0
 GRANT_CHARS = 10_000
 
 
+MOST = 2**53
 class Cluster:
     def __init__(self, configured: Settings, directory: Handle) -> None:
         self.settings = configured
@@ -61,6 +63,8 @@ class Cluster:
     async def join(cls, configured: Settings | None = None, /, *, start: bool = True, **given: object) -> Cluster:
         """Join the installation that these settings describe; it is started if it does not run.
 
+        self._events = EventReader(self._caller, self._files)
+        self._agency_watcher = AgencyWatcher(self._events)
         Without `start`, whatever system runs there is joined.
         """
         wanted = configured or settings(**given)
@@ -93,6 +97,7 @@ class Cluster:
             await directory.stop.remote()
         except ray.exceptions.RayActorError:
             return
+        await self._agency_watcher.close()
         ray.kill(directory)
 
     async def down(self) -> None:
@@ -176,6 +181,18 @@ class Cluster:
 
 class AgencyHandle:
     """An agency, wherever it is."""
+
+    def subscribe_agency(self, agency_id: str, after: int | None) -> AgencySubscription:
+        """The stored events of all of an agency's threads after a cursor, then those to come; None is from now on."""
+        if after is not None:
+            _within("the cursor after which events begin", after, 0, MOST, whole=True)
+        return self._agency_watcher.subscribe(Address(agency_id).agency, after)
+
+    async def agency_events(self, agency_id: str, after: int, limit: int) -> list[str]:
+        """A page of the stored events of all of an agency's threads."""
+        _within("the cursor after which events begin", after, 0, MOST, whole=True)
+        _within("a page of events", limit, 1, 1_000, whole=True)
+        return await self._events.events(agency_id, after, limit)
 
     def __init__(self, cluster: Cluster, agency_id: str) -> None:
         self._cluster = cluster
@@ -283,6 +300,19 @@ class ThreadHandle:
         """How many threads are in each status."""
         found: dict[str, int] = await self._call("counts")
         return found
+
+    async def stored_events(self, after: int = 0, limit: int = 100) -> list[str]:
+        """The events of all threads after a cursor, as JSON: each as its thread has it, with a `cursor`."""
+        return await self._cluster.agency_events(self.id, after, limit)
+
+    async def events(self, after: int | None = 0) -> AsyncGenerator[str, None]:
+        """The same and then those to come, whatever dies meanwhile; None is from now on."""
+        subscription = self._cluster.subscribe_agency(self.id, after)
+        try:
+            async for event in subscription:
+                yield event
+        finally:
+            subscription.close()
 
         if not address.thread:
             raise InvalidInput("a thread has an id")

@@ -63,6 +63,8 @@ class JournalPage:
     spans: tuple[Span, ...]
     upto: int
     """The cursor after which the next page begins."""
+    born: str = ""
+    """When the agency was created."""
 
 
 class Journal:
