@@ -12,20 +12,22 @@ Everything made here lives on after this process; `down` ends it all, and the ne
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import ray
 from pydantic import JsonValue
+from ray.exceptions import ActorDiedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors import local_ray
+from actors import build, local_ray
 from actors.address import Address, Files
 from actors.agency import ThreadPage, checked_name
+from actors.agency_feed import AgencySubscription, AgencyWatcher, EventReader
 from actors.agency_store import peek_info
 from actors.answers import unwrap
-from actors.agency_feed import AgencySubscription, AgencyWatcher, EventReader
 from actors.caller import Caller, Handle, find_directory
 from actors.directory import Directory
 from actors.keys import Key, digest
@@ -34,7 +36,7 @@ from actors.status import Readiness, Status
 from actors.watching import Subscription, Watcher
 from agency.blueprint import RequestContext, ThreadMetadata
 from agency.clock import now_ms
-from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import Event, timestamp
 from agency.messages import Message
 from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey, ThreadSummary
@@ -43,51 +45,59 @@ from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits, PauseReason, RunStatus
 
+log = logging.getLogger(__name__)
+
+REPLACED_TRIES = 100
 WAIT_PIECE = 20.0
 """A long wait is made of calls of at most so many seconds, so that none outlives its host unnoticed."""
 
+MOST = 2**53
 READY_SECONDS = 2.5
 TICKET_SECONDS = 3_600.0
 GRANT_CHARS = 10_000
 
 
-MOST = 2**53
 class Cluster:
     def __init__(self, configured: Settings, directory: Handle) -> None:
         self.settings = configured
         self._caller = Caller(directory, configured.namespace)
         self._watcher = Watcher(self._caller)
         self._files = Files(configured.data_dir)
-
-    @classmethod
-    async def join(cls, configured: Settings | None = None, /, *, start: bool = True, **given: object) -> Cluster:
-        """Join the installation that these settings describe; it is started if it does not run.
-
         self._events = EventReader(self._caller, self._files)
         self._agency_watcher = AgencyWatcher(self._events)
-        Without `start`, whatever system runs there is joined.
+
+    @classmethod
+    async def join(
+        cls, configured: Settings | None = None, /, *, start: bool = True, renew: bool = False, **given: object
+    ) -> Cluster:
+        """Join the installation that these settings describe; it is started if it does not run.
+
+        Without `start`, whatever system runs there is joined. With `renew`, hosts that run other code than what is
+        here, or have other keys for the models, are ended and new ones started; runs go on as after a crash.
         """
         wanted = configured or settings(**given)
         if start:
             load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
+            built = await asyncio.to_thread(build.fingerprint, wanted.system, wanted.python_path)
+            wanted = wanted.model_copy(update={"build": built, "environment": build.environment()})
         await asyncio.to_thread(local_ray.join, wanted, start=start)
-        directory = await asyncio.to_thread(_directory, wanted, start=start)
-        try:
-            running: Settings = unwrap(await directory.describe.remote())
-        except WrongState:
-            ray.kill(directory)
-            raise
+        directory, running = await _described(wanted, start=start)
+        if start and renew and running.system == wanted.system and running.build != wanted.build:
+            log.warning("the code or the models' keys have changed: starting new hosts")
+            await cls(running, directory).stop()
+            directory, running = await _described(wanted, start=start)
         for what in ("system", "data_dir", "storage") if start else ("data_dir", "storage"):
             if getattr(running, what) != getattr(wanted, what):
                 raise WrongState(
                     f"what runs in namespace {wanted.namespace!r} has {what} {str(getattr(running, what))!r}, "
-                    f"not {str(getattr(wanted, what))!r}: stop it first, or use another namespace"
+                    f"not {str(getattr(wanted, what))!r}: stop it first (`agency down`), or use another folder"
                 )
         return cls(running, directory)
 
     async def close(self) -> None:
         """Let go of it; everything goes on."""
         await self._watcher.close()
+        await self._agency_watcher.close()
 
     async def stop(self) -> None:
         """Put every thread to rest and end all hosts. The next `join` continues it all."""
@@ -97,7 +107,6 @@ class Cluster:
             await directory.stop.remote()
         except ray.exceptions.RayActorError:
             return
-        await self._agency_watcher.close()
         ray.kill(directory)
 
     async def down(self) -> None:
@@ -173,15 +182,6 @@ class Cluster:
     def subscribe(self, address: Address, after: int) -> Subscription:
         return self._watcher.subscribe(address, after)
 
-    async def where(self, addresses: Sequence[Address]) -> Mapping[Address, str]:
-        """The hosts of those that are awake; the others hibernate."""
-        found: Mapping[Address, str] = await self._caller.ask_directory("where", list(addresses))
-        return found
-
-
-class AgencyHandle:
-    """An agency, wherever it is."""
-
     def subscribe_agency(self, agency_id: str, after: int | None) -> AgencySubscription:
         """The stored events of all of an agency's threads after a cursor, then those to come; None is from now on."""
         if after is not None:
@@ -193,6 +193,15 @@ class AgencyHandle:
         _within("the cursor after which events begin", after, 0, MOST, whole=True)
         _within("a page of events", limit, 1, 1_000, whole=True)
         return await self._events.events(agency_id, after, limit)
+
+    async def where(self, addresses: Sequence[Address]) -> Mapping[Address, str]:
+        """The hosts of those that are awake; the others hibernate."""
+        found: Mapping[Address, str] = await self._caller.ask_directory("where", list(addresses))
+        return found
+
+
+class AgencyHandle:
+    """An agency, wherever it is."""
 
     def __init__(self, cluster: Cluster, agency_id: str) -> None:
         self._cluster = cluster
@@ -287,15 +296,6 @@ class AgencyHandle:
         page: ThreadPage = await self._call("threads", after, limit, newest_first=newest_first, **wanted)
         return page
 
-    async def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread with all its descendants."""
-        await self._call("delete_thread", thread_id, done=NotFound)
-
-
-class ThreadHandle:
-    """A thread, wherever it is, awake or not."""
-
-    def __init__(self, cluster: Cluster, address: Address) -> None:
     async def counts(self) -> dict[str, int]:
         """How many threads are in each status."""
         found: dict[str, int] = await self._call("counts")
@@ -314,6 +314,15 @@ class ThreadHandle:
         finally:
             subscription.close()
 
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread with all its descendants."""
+        await self._call("delete_thread", thread_id, done=NotFound)
+
+
+class ThreadHandle:
+    """A thread, wherever it is, awake or not."""
+
+    def __init__(self, cluster: Cluster, address: Address) -> None:
         if not address.thread:
             raise InvalidInput("a thread has an id")
         self._cluster = cluster
@@ -330,6 +339,11 @@ class ThreadHandle:
         found: ThreadMetadata = await self._cluster.caller.call_agency(self.address.agency, "thread", self.id)
         return found
 
+    async def summary(self) -> ThreadSummary:
+        """What it is, and what it was doing a moment ago. It is not woken for that."""
+        found: ThreadSummary = await self._cluster.caller.call_agency(self.address.agency, "summary", self.id)
+        return found
+
     async def invoke(
         self,
         message: str | Message | Sequence[Message],
@@ -339,11 +353,6 @@ class ThreadHandle:
         files: Mapping[str, str] | None = None,
     ) -> Accepted:
         """Start a run with a message; during a run, the message joins it at its next step."""
-    async def summary(self) -> ThreadSummary:
-        """What it is, and what it was doing a moment ago. It is not woken for that."""
-        found: ThreadSummary = await self._cluster.caller.call_agency(self.address.agency, "summary", self.id)
-        return found
-
         key = _key() if idempotency_key is None else idempotency_key
         accepted: Accepted = await self._call("invoke", message, key=key, limits=limits, files=files)
         return accepted
@@ -424,6 +433,20 @@ def _within(what: str, given: object, least: float, most: float, *, whole: bool 
 def _key() -> str:
     """For a call that may have to be repeated because its answer was lost."""
     return f"call:{secrets.token_hex(12)}"
+
+
+async def _described(wanted: Settings, *, start: bool) -> tuple[Handle, Settings]:
+    """The directory, and what it was started with."""
+    for _ in range(REPLACED_TRIES):
+        directory = await asyncio.to_thread(_directory, wanted, start=start)
+        try:
+            return directory, unwrap(await directory.describe.remote())
+        except WrongState:
+            ray.kill(directory)
+            raise
+        except ActorDiedError:  # one that was stopped, and whose name is not free yet
+            await asyncio.sleep(0.1)
+    raise Unavailable("the directory that was stopped does not go away")
 
 
 def _directory(wanted: Settings, *, start: bool) -> Handle:
