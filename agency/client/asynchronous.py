@@ -184,10 +184,10 @@ class AsyncAgency(Handle):
     threads = _lists(requests.threads)
     approvals = _lists(requests.approvals)
     events = _follows(requests.agency_events)
-    blueprints = _asks(requests.blueprints)
+    blueprints = _lists(requests.blueprints)
     put_blueprint = _asks(requests.put_blueprint)
     delete_blueprint = _asks(requests.delete_blueprint)
-    keys = _asks(requests.keys)
+    keys = _lists(requests.keys)
     create_key = _asks(requests.create_key)
     revoke_key = _asks(requests.revoke_key)
 

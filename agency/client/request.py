@@ -25,6 +25,7 @@ Cursor = str | int
 Repeat = Literal["always", "unsent", "never"]
 """When to try again: whenever nobody answered; only if it surely was not carried out; or not at all."""
 
+PAGE = 200
 SECONDS = 60.0
 """How long an answer may take, unless the request itself says to wait."""
 
@@ -76,7 +77,7 @@ class Listing(Generic[Value]):
     """What comes in pages: the request for the page after a cursor."""
 
     page: Callable[[Cursor], Request[Page[Value]]]
-    begin: Cursor = 0
+    begin: Cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,23 @@ class Feed(Generic[AnyEvent]):
 def get(
     model: type[AnyModel],
     path: str,
+    query: Query | None = None,
     *,
     repeat: Repeat = "always",
     seconds: float = SECONDS,
-    **query: str | float | None,
 ) -> Request[AnyModel]:
-    return Request(method="GET", path=path, query=query, read=_reader(model), repeat=repeat, seconds=seconds)
+    return Request(method="GET", path=path, query=query or {}, read=_reader(model), repeat=repeat, seconds=seconds)
+
+
+def listing(
+    model: type[AnyModel],
+    path: str,
+    page_of: Callable[[AnyModel], Page[Value]],
+    *,
+    begin: Cursor = 0,
+    **query: str | float | None,
+) -> Listing[Value]:
+    return Listing(lambda after: get(model, path, {"after": after, "limit": PAGE, **query}).then(page_of), begin)
 
 
 def post(

@@ -15,7 +15,6 @@ from typing_extensions import Unpack
 from agency import api
 from agency.blueprint import Isolation, ThreadMetadata
 from agency.client.request import (
-    Cursor,
     Feed,
     Listing,
     Page,
@@ -25,6 +24,7 @@ from agency.client.request import (
     encoded,
     get,
     key,
+    listing,
     order,
     post,
     segment,
@@ -40,7 +40,6 @@ from agency.turn.state import Limits
 
 Messages = str | Message | Sequence[Message]
 
-PAGE = 200
 FOLLOW_SECONDS = 60.0
 """Without any connection for so long, who follows events is told."""
 
@@ -68,12 +67,7 @@ def health(at: str) -> Request[api.Health]:
 
 def agencies(at: str) -> Listing[AgencyInfo]:
     """Every agency that whoever is asking may see."""
-
-    def page(after: Cursor) -> Request[Page[AgencyInfo]]:
-        request = get(api.AgencyPage, f"{at}/agencies", after=after, limit=PAGE)
-        return request.then(lambda found: Page(found.agencies, found.next))
-
-    return Listing(page, begin="")
+    return listing(api.AgencyPage, f"{at}/agencies", lambda found: Page(found.agencies, found.next), begin="")
 
 
 def create_agency(at: str, name: str, *, idempotency_key: str | None = None) -> Request[AgencyInfo]:
@@ -104,9 +98,9 @@ def delete_agency(at: str) -> Request[None]:
     return delete(at, done=NotFound)
 
 
-def keys(at: str) -> Request[tuple[KeyInfo, ...]]:
+def keys(at: str) -> Listing[KeyInfo]:
     """The agency's keys, without what has to be shown."""
-    return get(api.KeyPage, f"{at}/keys", limit=PAGE).then(lambda found: found.keys)
+    return listing(api.KeyPage, f"{at}/keys", lambda found: Page(found.keys, found.next), begin="")
 
 
 def create_key(at: str, name: str, role: KeyRole) -> Request[NewKey]:
@@ -120,9 +114,9 @@ def revoke_key(at: str, key_id: str) -> Request[None]:
     return delete(f"{at}/keys/{segment(key_id)}", done=NotFound)
 
 
-def blueprints(at: str) -> Request[tuple[BlueprintInfo, ...]]:
+def blueprints(at: str) -> Listing[BlueprintInfo]:
     """Every agent that threads can be made for; the agency's own in the place of the code's."""
-    return get(api.BlueprintPage, f"{at}/blueprints", limit=PAGE).then(lambda found: found.blueprints)
+    return listing(api.BlueprintPage, f"{at}/blueprints", lambda found: Page(found.blueprints, found.next), begin="")
 
 
 def put_blueprint(at: str, name: str, **fields: Unpack[BlueprintFields]) -> Request[BlueprintInfo]:
@@ -161,24 +155,19 @@ def threads(
 ) -> Listing[ThreadSummary]:
     """The agency's threads and what each is doing; only those in a status, or only one's children."""
     order = "newest" if newest_first else "oldest"
-
-    def page(after: Cursor) -> Request[Page[ThreadSummary]]:
-        request = get(
-            api.ThreadPage, f"{at}/agents", after=after, limit=PAGE, order=order, status=status, parent=parent
-        )
-        return request.then(lambda found: Page(found.agents, found.next))
-
-    return Listing(page)
+    return listing(
+        api.ThreadPage,
+        f"{at}/agents",
+        lambda found: Page(found.agents, found.next),
+        order=order,
+        status=status,
+        parent=parent,
+    )
 
 
 def approvals(at: str) -> Listing[api.Approval]:
     """Everything that waits for a person."""
-
-    def page(after: Cursor) -> Request[Page[api.Approval]]:
-        request = get(api.ApprovalPage, f"{at}/approvals", after=after, limit=PAGE)
-        return request.then(lambda found: Page(found.approvals, found.next))
-
-    return Listing(page)
+    return listing(api.ApprovalPage, f"{at}/approvals", lambda found: Page(found.approvals, found.next))
 
 
 def agency_events(
@@ -237,7 +226,7 @@ def run(at: str) -> Request[RunEnvelope]:
 
 def run_after(at: str, wait: float) -> Request[RunEnvelope]:
     """The latest run, when it has ended or needs a person, or after so many seconds."""
-    return get(RunEnvelope, f"{at}/run", wait=wait, seconds=wait + 60.0)
+    return get(RunEnvelope, f"{at}/run", {"wait": wait}, seconds=wait + 60.0)
 
 
 def events(at: str, after: int = 0, *, patience: float = FOLLOW_SECONDS) -> Feed[Event]:
@@ -251,7 +240,7 @@ def events(at: str, after: int = 0, *, patience: float = FOLLOW_SECONDS) -> Feed
 
 def stored_events(at: str, after: int = 0, limit: int = 1_000) -> Request[tuple[Event, ...]]:
     """A page of the events so far."""
-    return get(api.EventPage, f"{at}/events", after=after, limit=limit).then(lambda found: found.events)
+    return get(api.EventPage, f"{at}/events", {"after": after, "limit": limit}).then(lambda found: found.events)
 
 
 def approve(at: str, *, idempotency_key: str | None = None) -> Request[None]:

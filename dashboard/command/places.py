@@ -160,7 +160,7 @@ class There:
         pass  # the server goes on
 
     async def _first(self) -> str:
-        active = [each.name for each in await self.agency.blueprints() if each.status == "active"]
+        active = [each.name async for each in self.agency.blueprints() if each.status == "active"]
         return only(active, "an agent", "--agent", str)
 
 

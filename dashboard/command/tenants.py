@@ -44,9 +44,9 @@ def list_keys(
 ) -> None:
     """List an agency's keys, without what has to be shown."""
     with server(url, data_dir) as client:
-        found = the_agency(client, agency).keys()
+        found = tuple(the_agency(client, agency).keys())
     if as_json:
-        print_json(api.KeyList(keys=found))
+        print_json(api.KeyPage(keys=found))
         return
     if not found:
         err.print("there are no keys; `agency keys create` makes one")
