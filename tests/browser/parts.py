@@ -27,6 +27,6 @@ def link(agency: str, thread: str) -> str:
 
 async def shown_events(page: Page) -> list[tuple[int, str]]:
     """What the list of events shows, oldest first."""
-    rows = await page.locator(".events li").all()
-    shown = [(await row.get_attribute("data-seq"), await row.locator(".type").text_content()) for row in rows]
-    return [(int(seq or 0), kind or "") for seq, kind in reversed(shown)]
+    rows = page.locator(".events li")
+    shown = await rows.evaluate_all("all => all.map((li) => [li.dataset.seq, li.querySelector('.type').textContent])")
+    return [(int(seq), kind) for seq, kind in reversed(shown)]

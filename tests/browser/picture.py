@@ -11,14 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.async_api import async_playwright, expect
+from playwright.async_api import ViewportSize, async_playwright, expect
 
 from dashboard.gateway.found import notes
 from tests.browser.conftest import ARGUMENTS, PATIENCE_MS, chromium_path
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "dashboard.png"
-SIZE = {"width": 1200, "height": 750}
+SIZE = ViewportSize(width=1200, height=750)
 START_SECONDS = 90.0
 
 

@@ -110,6 +110,22 @@ async def test_plan_files_and_events_are_shown_as_they_change(
     assert await shown_events(page) == [(each["seq"], each["type"]) for each in stored(http, agency, thread)]
 
 
+async def test_on_a_phone_there_is_one_thing_at_a_time(
+    gateway: Server, http: httpx.Client, agency: str, visitor: Visitor
+) -> None:
+    thread = create(http, agency, say("hello"))
+    finished(http, agency, thread)
+    await visitor.page.set_viewport_size({"width": 390, "height": 844})
+    page = await visitor.open(gateway, f"#/{agency}")
+    await threads(page).click()
+    await expect(messages(page)).to_contain_text("hello")
+    await expect(threads(page)).to_be_hidden()
+    await page.get_by_role("button", name="Details").click()
+    await expect(page.get_by_role("complementary")).to_contain_text("agent.completed")
+    await expect(messages(page)).to_be_hidden()
+    assert await page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 # Talking.
 
 

@@ -22,6 +22,8 @@ export class Agency {
   #list = new Refresh(() => this.#try(() => this.#loadThreads()));
   #ask = new Refresh(() => this.#try(() => this.#loadApprovals()));
   #early = null;
+  /** Of the last event that has come. */
+  #cursor = "now";
 
   threads = new Map();
   /** Where the threads that are not loaded begin; null if there are none. */
@@ -34,7 +36,7 @@ export class Agency {
     this.id = id;
     this.#changed = changed;
     this.line = new Line({
-      address: () => agencyPath(id, "/ws?after=now"),
+      address: () => agencyPath(id, `/ws?after=${this.#cursor}`),
       prepare: () => Promise.all([this.#loadBlueprints(), this.#loadThreads(), this.#loadApprovals()]),
       opened: () => {
         this.#early = []; // for what has happened before it was open, the list is loaded once more
@@ -58,7 +60,8 @@ export class Agency {
       const parent = nodes.get(node.thread.parent?.threadId);
       (parent ? parent.children : roots).push(node);
     }
-    const byAge = (a, b) => a.thread.createdAt.localeCompare(b.thread.createdAt) || a.thread.id.localeCompare(b.thread.id);
+    const age = ({ thread }) => `${thread.createdAt} ${thread.id}`;
+    const byAge = (a, b) => age(a).localeCompare(age(b));
     for (const node of nodes.values()) node.children.sort(byAge);
     return roots.sort(byAge).reverse();
   }
@@ -71,9 +74,10 @@ export class Agency {
     return false;
   }
 
-  async create(agentType, text, key) {
+  /** Start a thread: its id. */
+  async create(agentType, text, once) {
     const messages = text ? [{ role: "user", content: text }] : [];
-    const made = await post(agencyPath(this.id, "/agents"), { agentType, messages, idempotencyKey: key });
+    const made = await post(agencyPath(this.id, "/agents"), once.body({ agentType, messages }));
     this.#list.soon();
     return made.id;
   }
@@ -127,6 +131,7 @@ export class Agency {
   }
 
   #take(event) {
+    this.#cursor = event.cursor;
     if (this.#early) this.#early.push(event);
     else if (this.threads.has(event.threadId)) this.#note(event);
     else this.#list.soon();

@@ -74,7 +74,25 @@ export function threadPath(agency, thread, rest = "") {
   return agencyPath(agency, `/agent/${encodeURIComponent(thread)}${rest}`);
 }
 
-/** With it, a request can be repeated without doing its work twice. */
-export function newKey() {
+/** Doing something once, though it may take several requests: the same content goes with the same key. */
+export class Once {
+  #content = null;
+  #key = null;
+
+  /** The body of a request, with its key. */
+  body(content) {
+    const now = JSON.stringify(content);
+    if (now !== this.#content) this.#key = newKey();
+    this.#content = now;
+    return { ...content, idempotencyKey: this.#key };
+  }
+
+  /** It has arrived; the same content again is something else. */
+  done() {
+    this.#content = null;
+  }
+}
+
+function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,4 +1,4 @@
-// The dashboard: which agency and which thread are open, by the address (`#/agency/thread`), and who shows what of them.
+// The dashboard: which agency and which thread are open, by the address `#/agency/thread`, and who shows what of them.
 
 import { Agency } from "/assets/agency.js";
 import { get, secret } from "/assets/api.js";
@@ -90,22 +90,33 @@ function changed() {
 }
 
 function render() {
-  const { agency, thread } = open;
   left.update({ ...open, agencies: open.agencies ?? [] });
-  byId("new-thread").disabled = !agency?.loaded;
+  byId("new-thread").disabled = !open.agency?.loaded;
   byId("sign-out").hidden = !secret.get();
-  const refused = [thread, agency].map((each) => each?.line).find((line) => line?.status === "ended")?.problem;
-  if (refused?.status === 401) signInAgain();
-  if (refused) lead(refused.message, "Choose another one on the left.");
-  else if (thread) {
-    middle.update();
-    right.update(thread);
-  } else if (open.agencies?.length === 0) lead("Welcome.", "Create an agency to begin: it holds your threads.", "New agency", makeAgency);
-  else if (agency?.loaded && openNewest(agency)) return;
-  else if (agency?.loaded) lead("Nothing here yet.", "Start a thread to talk to an agent.", "New thread", makeThread);
-  else lead("", "");
+  renderThread();
   note();
   title();
+}
+
+function renderThread() {
+  const { agencies, agency, thread } = open;
+  const refused = [thread, agency].find((each) => each?.line.status === "ended")?.line.problem;
+  if (refused) {
+    if (refused.status === 401) signInAgain();
+    lead(refused.message, "Choose another one on the left.");
+    byId("right").replaceChildren();
+  } else if (thread) {
+    middle.update();
+    right.update(thread);
+  } else if (agencies?.length === 0) {
+    lead("Welcome.", "Create an agency to begin: it holds your threads.", "New agency", makeAgency);
+  } else if (!agency?.loaded) {
+    lead("", "");
+  } else if (agency.threads.size) {
+    settle(agency.id, agency.tree()[0].thread.id); // who names no thread sees the newest
+  } else {
+    lead("Nothing here yet.", "Start a thread to talk to an agent.", "New thread", makeThread);
+  }
 }
 
 /** In the place of a conversation: what is the matter, and what to do. */
@@ -122,13 +133,6 @@ function lead(said, advice, button, act) {
       button ? h("button", { type: "button", class: "main", onclick: act }, button) : null,
     ),
   );
-}
-
-/** Who names no thread sees the newest one. */
-function openNewest(agency) {
-  const [newest] = agency.tree();
-  if (newest) settle(agency.id, newest.thread.id);
-  return Boolean(newest);
 }
 
 /** While there is no connection. */

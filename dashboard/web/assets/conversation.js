@@ -17,7 +17,14 @@ export function conversation(agency, thread) {
   const earlier = h("button", { type: "button", class: "quiet", hidden: true }, "Show earlier messages");
   const live = liveView();
   const tail = tailView(thread);
-  const scroll = h("div", { class: "scroll talk", tabindex: "0", "aria-label": "Messages" }, earlier, log, live.node, tail.node);
+  const scroll = h(
+    "div",
+    { class: "scroll talk", role: "group", tabindex: "0", "aria-label": "What was said" },
+    earlier,
+    log,
+    live.node,
+    tail.node,
+  );
   const waiting = waitingView((id) => {
     agency.answered();
     if (id === thread.id) thread.answered();
@@ -166,7 +173,7 @@ function childView(agency, { childThreadId, agentType }) {
   return {
     node: h("a", { class: "child", href: address(agency.id, childThreadId) }, `${agentType}’s thread`, status.node),
     update(child) {
-      const now = agency.threads.get(childThreadId) ?? child;
+      const now = agency.threads.get(childThreadId) ?? { status: child.completedAt ? child.status : "running" };
       status.node.hidden = now.status === "completed"; // then the call is done, too
       status.update(now);
     },
@@ -217,7 +224,9 @@ function sentView() {
 }
 
 function trouble({ trouble: failed, envelope, status }) {
-  if (failed?.retryAt) return `The model failed: ${failed.message} (${failed.code}). It is asked again at ${clock(failed.retryAt)}.`;
+  if (failed?.retryAt) {
+    return `The model failed: ${failed.message} (${failed.code}). It is asked again at ${clock(failed.retryAt)}.`;
+  }
   if (status === "canceled") return "The run was canceled. A new message begins another.";
   const [error] = status === "error" ? (envelope?.errors ?? []) : [];
   return error ? `The run ended: ${error.message} (${error.code}). A new message begins another.` : "";

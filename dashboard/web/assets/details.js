@@ -72,15 +72,9 @@ function fileView() {
 
 function eventView({ seq, type, ts, data }) {
   const inside = h("pre", { tabindex: "0" });
-  const node = h(
-    "li",
-    { "data-seq": seq },
-    h(
-      "details",
-      { ontoggle: () => setText(inside, pretty(data)) },
-      h("summary", {}, h("span", { class: "seq" }, String(seq)), h("span", { class: "type" }, type), h("time", { datetime: ts }, clock(ts))),
-      inside,
-    ),
-  );
-  return { node, update() {} };
+  const number = h("span", { class: "seq" }, String(seq));
+  const name = h("span", { class: "type" }, type);
+  const summary = h("summary", {}, number, name, h("time", { datetime: ts }, clock(ts)));
+  const details = h("details", { ontoggle: () => setText(inside, pretty(data)) }, summary, inside);
+  return { node: h("li", { "data-seq": seq }, details), update() {} };
 }

@@ -1,6 +1,6 @@
 // Dialogs: a new thread, a new agency, signing in, a file.
 
-import { get, newKey, post, secret } from "/assets/api.js";
+import { get, Once, post, secret } from "/assets/api.js";
 import { h, onSubmit, setText } from "/assets/dom.js";
 import { markdown } from "/assets/markdown.js";
 
@@ -12,7 +12,9 @@ function dialog(title, ...children) {
   return node;
 }
 
-const cancel = () => h("button", { type: "button", onclick: (event) => event.target.closest("dialog").close() }, "Cancel");
+function cancel() {
+  return h("button", { type: "button", onclick: ({ target }) => target.closest("dialog").close() }, "Cancel");
+}
 
 function field(label, control) {
   return h("label", { class: "field" }, h("span", {}, label), control);
@@ -21,22 +23,25 @@ function field(label, control) {
 /** Start a thread; `done` is told its id. */
 export function newThread(agency, done) {
   if (!agency.blueprints.length) {
-    dialog("New thread", h("p", {}, "This agency has no active blueprint. Add an agent to the system that is served."), cancel());
+    const advice = "This agency has no active blueprint. Add an agent to the system that is served.";
+    dialog("New thread", h("p", {}, advice), h("div", { class: "buttons" }, cancel()));
     return;
   }
-  const key = newKey();
+  const once = new Once();
   const choice = h("select", {}, agency.blueprints.map(({ name }) => h("option", { value: name }, name)));
   const about = h("p", { class: "hint" });
   const text = h("textarea", { rows: "4", placeholder: "What should it do?" });
   const buttons = h("div", { class: "buttons" }, h("button", { class: "main" }, "Start"), cancel());
   const form = h("form", {}, field("Agent", choice), about, field("First message", text), buttons);
   const describe = () => setText(about, agency.blueprints.find(({ name }) => name === choice.value).description);
+  const latest = agency.tree()[0]?.thread.agentType;
+  if (agency.blueprints.some(({ name }) => name === latest)) choice.value = latest;
   choice.addEventListener("change", describe);
   describe();
   const node = dialog("New thread", form);
   text.focus();
   onSubmit(form, async () => {
-    const id = await agency.create(choice.value, text.value.trim(), key);
+    const id = await agency.create(choice.value, text.value.trim(), once);
     node.close();
     done(id);
   });
@@ -44,13 +49,13 @@ export function newThread(agency, done) {
 
 /** Make an agency; `done` is told what it is. */
 export function newAgency(done) {
-  const key = newKey();
+  const once = new Once();
   const name = h("input", { required: true, maxlength: "200", placeholder: "Bakery" });
   const buttons = h("div", { class: "buttons" }, h("button", { class: "main" }, "Create"), cancel());
   const form = h("form", {}, field("Name", name), buttons);
   const node = dialog("New agency", form);
   onSubmit(form, async () => {
-    const made = await post("/agencies", { name: name.value, idempotencyKey: key });
+    const made = await post("/agencies", once.body({ name: name.value }));
     node.close();
     done(made);
   });
@@ -63,13 +68,9 @@ export function signIn(done) {
   if (signingIn) return;
   signingIn = true;
   const text = h("input", { type: "password", required: true, autocomplete: "current-password" });
-  const form = h(
-    "form",
-    {},
-    h("p", { class: "hint" }, "This gateway wants its secret, or a key of an agency. It is kept until you close the tab."),
-    field("Secret", text),
-    h("div", { class: "buttons" }, h("button", { class: "main" }, "Sign in")),
-  );
+  const advice = "This gateway wants its secret, or a key of an agency. It is kept until you close the tab.";
+  const buttons = h("div", { class: "buttons" }, h("button", { class: "main" }, "Sign in"));
+  const form = h("form", {}, h("p", { class: "hint" }, advice), field("Secret", text), buttons);
   const node = dialog("Sign in", form);
   node.addEventListener("cancel", (event) => event.preventDefault());
   onSubmit(form, async () => {

@@ -1,9 +1,9 @@
 // Elements, made and kept. Data goes into text nodes and attributes only: nothing in the dashboard parses HTML.
 //
-// A view is an element and how to bring it up to date: `{ node, update(item) }`. Views are kept as long as what they
-// show is there, so that focus, open parts and half-written text survive every change around them.
+// A view is an element and how to bring it up to date: `{ node, update(item) }`. It is kept as long as what it shows is
+// there, so that focus, open parts and half-written text survive every change around them.
 
-/** An element with attributes, listeners (`onclick: …`) and children; what is null, undefined or false is left out. */
+/** An element with attributes, listeners (`onclick: …`) and children; null, undefined and false are left out. */
 export function h(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

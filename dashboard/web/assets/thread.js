@@ -3,7 +3,7 @@
 // Events say that something has changed, the state what it is now: after events it is loaded again. Text streams in
 // pieces that are stored nowhere; it is shown until the message that it became is in the state.
 
-import { get, newKey, post, threadPath } from "/assets/api.js";
+import { get, Once, post, threadPath } from "/assets/api.js";
 import { Line, Refresh } from "/assets/line.js";
 
 export const EVENTS_SHOWN = 200;
@@ -16,7 +16,7 @@ export class Thread {
   #refresh = new Refresh(() => this.#try());
   #loads = 0;
   #newest = 0;
-  #attempt = { text: null, key: null };
+  #once = new Once();
 
   state = null;
   run = null;
@@ -66,11 +66,10 @@ export class Thread {
 
   /** Say something: it begins a run, or joins the one in progress. Sent again after a failure, it counts once. */
   async send(text) {
-    if (this.#attempt.text !== text) this.#attempt = { text, key: newKey() };
-    const body = { messages: [{ role: "user", content: text }], idempotencyKey: this.#attempt.key };
+    const body = this.#once.body({ messages: [{ role: "user", content: text }] });
     const before = this.#timesSaid(text);
     await post(this.path("/invoke"), body);
-    this.#attempt = { text: null, key: null };
+    this.#once.done();
     this.sent.push({ key: body.idempotencyKey, text, before });
     this.#changed();
     this.#refresh.soon();

@@ -15,7 +15,8 @@ export function transcript(thread) {
     }
     const calls = message.toolCalls.map(({ id, name, args }) => ({ id, name, args, state: "planned", result: null }));
     if (calls.length) open = new Map(calls.map((each) => [each.id, each]));
-    entries.push({ key: `${at} ${message.id}`, role: message.role, text: message.content, origin: message.origin, calls });
+    const { id, role, content, origin } = message;
+    entries.push({ key: `${at} ${id}`, role, text: content, origin, calls });
   });
   for (const call of open.values()) if (call.result === null) atWork(call, thread, waiting);
   for (const { calls } of entries) for (const call of calls) call.child = children.get(call.id) ?? null;

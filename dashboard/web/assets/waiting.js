@@ -1,6 +1,6 @@
 // What waits for a person: each call with its arguments and risk, to be approved, denied with a reason, or edited.
 
-import { newKey, post, threadPath } from "/assets/api.js";
+import { Once, post, threadPath } from "/assets/api.js";
 import { h, keep, onSubmit, setText } from "/assets/dom.js";
 import { address } from "/assets/sidebar.js";
 import { count, number, pretty } from "/assets/words.js";
@@ -22,14 +22,17 @@ export function waitingView(answered) {
   const head = h("form", { class: "row" }, title, all);
   const list = h("ul", { class: "asked" });
   const limit = limitView();
-  const node = h("section", { class: "waiting", "aria-label": "Waiting for you", hidden: true }, head, list, limit.node);
+  const label = { class: "waiting", "aria-label": "Waiting for you", hidden: true };
+  const node = h("section", label, head, list, limit.node);
+  const once = new Once();
   let waiting = [];
   let agencyId = null;
 
   onSubmit(head, async () => {
     const threads = Map.groupBy(waiting, (each) => each.threadId);
     for (const [threadId, calls] of threads) {
-      await decide(agencyId, threadId, Object.fromEntries(calls.map(({ call }) => [call.id, { decision: "approve" }])));
+      const decisions = Object.fromEntries(calls.map(({ call }) => [call.id, { decision: "approve" }]));
+      await decide(once, agencyId, threadId, decisions);
       answered(threadId);
     }
   });
@@ -39,7 +42,7 @@ export function waitingView(answered) {
     update({ agency, thread }) {
       agencyId = agency.id;
       waiting = asked(agency, thread);
-      setText(title, waiting.length ? `${count(waiting.length, "call")} ${waiting.length === 1 ? "waits" : "wait"} for you` : "");
+      setText(title, `${count(waiting.length, "call waits", "calls wait")} for you`);
       head.hidden = !waiting.length;
       all.hidden = waiting.length < 2;
       keep(list, waiting.map((each) => ({ ...each, agency: agency.id, answered })), ({ key }) => key, callView);
@@ -49,13 +52,14 @@ export function waitingView(answered) {
   };
 }
 
-function decide(agency, thread, decisions) {
-  return post(threadPath(agency, thread, "/approve"), { decisions, idempotencyKey: newKey() });
+function decide(once, agency, thread, decisions) {
+  return post(threadPath(agency, thread, "/approve"), once.body({ decisions }));
 }
 
 /** One call. Denying and editing open a part of their own, so that no click answers by accident. */
 function callView(item) {
   const { call, own, agency, threadId, agentType } = item;
+  const once = new Once();
   const reason = h("textarea", { rows: "2", placeholder: "The agent reads this.", "aria-label": "Why it is denied" });
   const args = h("textarea", { rows: "6", class: "code", spellcheck: "false", "aria-label": "Arguments as JSON" });
   const parts = {
@@ -99,7 +103,7 @@ function callView(item) {
   for (const name of ["edit", "deny"]) parts[name].hidden = true;
   args.value = JSON.stringify(call.args, null, 2);
   onSubmit(form, async (button) => {
-    await decide(agency, threadId, { [call.id]: decision(button?.value ?? "approve", reason.value, args.value) });
+    await decide(once, agency, threadId, { [call.id]: decision(button?.value ?? "approve", reason.value, args.value) });
     item.answered(threadId);
   });
   return { node: h("li", {}, form), update() {} };
@@ -129,7 +133,8 @@ function limitView() {
   const said = h("p", { class: "hint" });
   const field = h("input", { type: "number", min: "1", required: true });
   const label = h("label", {}, h("span"), field);
-  const form = h("form", { hidden: true }, title, said, h("div", { class: "row" }, label, h("button", { class: "main" }, "Go on")));
+  const row = h("div", { class: "row" }, label, h("button", { class: "main" }, "Go on"));
+  const form = h("form", { hidden: true }, title, said, row);
   let thread = null;
   let name = null;
   onSubmit(form, () => thread.liftLimits({ [name]: Number(field.value) }));
