@@ -4,12 +4,13 @@ from actors.agency import ThreadPage
 from actors.cluster import AgencyHandle, Cluster, ThreadHandle
 from actors.keys import agency_of_key
 from actors.settings import Settings
-from actors.status import HostStatus, NodeStatus, Readiness, Status
+from actors.status import HostStatus, Metrics, NodeStatus, Readiness, Status
 
 __all__ = [
     "AgencyHandle",
     "Cluster",
     "HostStatus",
+    "Metrics",
     "NodeStatus",
     "Readiness",
     "Settings",

@@ -317,6 +317,14 @@ def is_unfinished(path: Path) -> bool:
     return bool(_peek(path, f"{unfinished} LIMIT 1"))
 
 
+def peek_counts(path: Path) -> tuple[int, int]:
+    """How many threads an agency has, and how many of them wait for a person."""
+    waiting = "SELECT count(*) FROM threads WHERE reason = 'hitl'"
+    leaving = "SELECT count(*) FROM threads WHERE state = 'deleting' AND state <> 'ready'"
+    rows = _peek(path, f"SELECT (SELECT count(*) FROM threads) - ({leaving}), ({waiting})")
+    return rows[0] if rows else (0, 0)
+
+
 def peek_heads(path: Path, threads: Sequence[str]) -> dict[str, int]:
     """The seqs that threads are known to have reached."""
     wanted = ",".join("?" * len(threads))

@@ -32,7 +32,7 @@ from actors.caller import Caller, Handle, find_directory
 from actors.directory import Directory
 from actors.keys import Key, digest
 from actors.settings import Settings, load_system, settings
-from actors.status import Readiness, Status
+from actors.status import Metrics, Readiness, Status
 from actors.watching import Subscription, Watcher
 from agency.blueprint import RequestContext, ThreadMetadata
 from agency.clock import now_ms
@@ -117,6 +117,11 @@ class Cluster:
     async def status(self) -> Status:
         status: Status = await self._caller.ask_directory("status")
         return status
+
+    async def metrics(self) -> Metrics:
+        """Figures: what has happened since the directory began, and how much there is now."""
+        metrics: Metrics = await self._caller.ask_directory("metrics")
+        return metrics
 
     async def ready(self) -> Readiness:
         """Whether a thread could run now. It answers within a few seconds and never raises, whatever is broken."""

@@ -30,12 +30,13 @@ from actors.alarms import Alarms
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.caller import Place
+from actors.census import Census
 from actors.fleet import Fleet
 from actors.host import Misplaced
 from actors.indexing import Desk
 from actors.news import News, Taken
 from actors.settings import Settings, load_system
-from actors.status import Readiness, Status
+from actors.status import Metrics, Readiness, Status
 from actors.strikes import Strikes
 from actors.tally import Totals
 from actors.tickets import Tickets
@@ -69,7 +70,9 @@ class Directory:
         self._settings = settings
         self._files = Files(settings.data_dir)
         self._fleet = Fleet(settings, self._host_died)
+        self._began = time.monotonic()
         self._tickets = Tickets()
+        self._census = Census(self._files)
         self._strikes = Strikes(settings.poison_after)
         self._background = Background("the directory")
         self._alarms = Alarms(lambda address: self._background.go(self._rewake(address)))
@@ -173,6 +176,7 @@ class Directory:
         place = self._places.get(address)
         if place is not None and place.n == n and address not in self._moving:
             self._vacate(address, place)
+            self._fleet.sums.add("hibernations")
             if wake_at is not None:
                 self._alarms.set(address, wake_at)
 
@@ -236,6 +240,19 @@ class Directory:
             awake=len(self._places),
             hibernated=sum(address not in self._places for address in threads),
             alarms={str(address): due for address, due in self._alarms.all().items()},
+        )
+
+    async def metrics(self) -> Metrics:
+        await self._started.wait()
+        counted = await self._census.take()
+        return Metrics(
+            **self._fleet.sums.all(),
+            uptime_seconds=time.monotonic() - self._began,
+            hosts={"starting": self._fleet.starting, "ready": self._fleet.ready},
+            awake=len(self._places),
+            hibernated=max(0, counted.threads - len(self._places)),
+            approvals_waiting=counted.waiting,
+            alarms=len(self._alarms.all()),
         )
 
     async def where(self, addresses: list[Address]) -> dict[Address, str]:
@@ -359,6 +376,8 @@ class Directory:
                 dedicated = True
                 continue
             unwrap(answered)
+            if address not in self._places:
+                self._fleet.sums.add("activations")
             self._places[address] = place
             self._alarms.drop(address)
             return place

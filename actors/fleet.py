@@ -282,6 +282,10 @@ class Fleet:
         return sum(entry.room.ready for entry in self._hosts.values())
 
     @property
+    def starting(self) -> int:
+        return len(self._hosts) - self.ready
+
+    @property
     def problem(self) -> str:
         """Why there may be none."""
         return self._broken.message if self._broken is not None else "no host has started yet"

@@ -258,7 +258,6 @@ class Host:
                 awake = None
             if awake is None:
                 self._awake[address] = Awake(await self._open(address, create), n)
-                self._newsroom.count("activations")
             else:
                 awake.n, awake.used = n, time.monotonic()
                 if create is not None and create.messages:
@@ -317,7 +316,6 @@ class Host:
             del self._awake[address]
             await self._close(awake)
         self._newsroom.forget(address)
-        self._newsroom.count("hibernations")
         await self._caller.released(address, awake.n, wake_at)
 
     async def _tell(self, news: list[News], totals: Totals) -> Taken:

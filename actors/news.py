@@ -109,11 +109,6 @@ class Newsroom:
         self._unsent.add(story)
         self._send_within(SOON if changed or story.address.agency in self._watched else LATER)
 
-    def count(self, what: str) -> None:
-        """Something has happened that no event tells."""
-        self.tally.add(what)
-        self._send_within(LATER)
-
     def tell_again(self) -> None:
         """There is a new directory, which may have missed something."""
         self._unsent.update(story for story in self._stories.values() if story.seq)

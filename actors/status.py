@@ -1,4 +1,4 @@
-"""What an installation is doing: whether it is ready, its nodes, its hosts, and who lives where."""
+"""What an installation is doing: whether it is ready, its figures, its nodes and hosts, and who lives where."""
 
 from __future__ import annotations
 
@@ -36,6 +36,40 @@ class Readiness(Wire):
     """Those that are ready."""
     reason: str = ""
     """Why not."""
+
+
+class Metrics(Wire):
+    """Figures of an installation. Counters begin with its directory: when that is restarted, so are they."""
+
+    uptime_seconds: float
+    runs_started: int = 0
+    runs_completed: int = 0
+    runs_canceled: int = 0
+    runs_failed: int = 0
+    turns: int = 0
+    model_calls: int = 0
+    model_failures: int = 0
+    """Calls of models that failed; those that were tried again are among them."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+    """None is unknown."""
+    tool_calls: int = 0
+    tool_errors: int = 0
+    approvals_asked: int = 0
+    approvals_answered: int = 0
+    subagents_spawned: int = 0
+    activations: int = 0
+    hibernations: int = 0
+    host_deaths: int = 0
+    hosts: dict[Literal["starting", "ready"], int]
+    """As it is now, like all that follows."""
+    awake: int
+    hibernated: int
+    approvals_waiting: int
+    """Threads that wait for a person."""
+    alarms: int
+    """Threads that sleep until a certain time."""
 
 
 class Status(Wire):

@@ -1,4 +1,4 @@
-"""What has happened, in numbers: counted from the events that threads commit, and summed over all hosts.
+"""What has happened, in numbers: counted from the events that threads commit, and summed up by the directory.
 
 A host sends its totals, again and again, and the directory adds what is new in them. So it does no harm if a message
 comes twice, and what one that is lost would have said, the next one says.
@@ -63,7 +63,7 @@ class Tally:
 
 
 class Sums:
-    """What all hosts have counted since the directory began."""
+    """What all hosts have counted since the directory began, and what it has counted itself."""
 
     def __init__(self) -> None:
         self._sums: Counter[str] = Counter()
