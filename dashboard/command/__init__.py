@@ -5,10 +5,21 @@ from __future__ import annotations
 import sys
 
 from agency.errors import AgencyError
-from dashboard.command import answering, installation, running, serving, tenants, watching
+from dashboard.command import answering, doctor, installation, projects, running, serving, tenants, watching
 from dashboard.command.console import app, complain
 
-__all__ = ["answering", "app", "installation", "main", "running", "serving", "tenants", "watching"]
+__all__ = [
+    "answering",
+    "app",
+    "doctor",
+    "installation",
+    "main",
+    "projects",
+    "running",
+    "serving",
+    "tenants",
+    "watching",
+]
 
 
 def main() -> None:

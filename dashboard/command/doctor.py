@@ -1,0 +1,230 @@
+"""`agency doctor`: what this machine has and lacks for running agents, and how to get it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from agency.errors import DefinitionError
+from agency.system import AgentSystem, load_system
+from agency.wire import Wire
+from dashboard.command.console import AsJson, DataDir, app, out, print_json
+from dashboard.command.finding import data_folder
+from dashboard.command.installation import chosen
+from dashboard.gateway.found import notes
+
+State = Literal["ok", "warning", "missing"]
+MARKS: dict[State, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
+
+GIB = 2**30
+MEMORY, DISK, SHARED = 1.0 * GIB, 1.0 * GIB, 0.25 * GIB
+FILES = 4_096
+"""A thread that is awake has up to three open files."""
+
+PORT = 8000
+KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+
+class Finding(Wire):
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    found: str
+    to_do: str = ""
+
+
+class Report(Wire):
+    findings: tuple[Finding, ...]
+
+    @property
+    def complete(self) -> bool:
+        return all(each.state != "missing" for each in self.findings)
+
+
+@app.command()
+def doctor(
+    system: Annotated[
+        str | None,
+        typer.Option(
+            help="Your agents, as [bold]package.module:name[/]. [dim]AGENCY_SYSTEM, else the demo[/]",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look at what running agents takes, and say what is missing. [dim]Ends with 1 if something needed is.[/]"""
+    report = Report(findings=tuple(examine(data_folder(data_dir), chosen(system))))
+    if as_json:
+        print_json(report)
+    else:
+        for each in report.findings:
+            _print(each)
+    raise typer.Exit(0 if report.complete else 1)
+
+
+def _print(finding: Finding) -> None:
+    mark, style = MARKS[finding.state]
+    out.print(Text.assemble((f"{mark} ", style), (f"{finding.what:<18}", "bold"), finding.found), soft_wrap=True)
+    if finding.to_do:
+        out.print(Text(f"{'':<20}→ {finding.to_do}", style), soft_wrap=True)
+
+
+def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
+    yield python()
+    yield ray_package()
+    yield memory()
+    yield disk(data_dir)
+    yield shared_memory()
+    yield open_files()
+    yield folder(data_dir)
+    yield installation(data_dir)
+    yield port()
+    try:
+        system = load_system(reference, (os.getcwd(),))  # noqa: PTH109  # an entry of sys.path
+    except DefinitionError as error:
+        yield Finding(what="system", state="missing", found=str(error), to_do="name yours as --system module:name")
+        return
+    yield Finding(what="system", state="ok", found=f"{reference}: {', '.join(system.agents) or 'no agents'}")
+    for provider in KEYS:
+        yield model_key(provider, system)
+
+
+# Each look at one thing.
+
+
+def python() -> Finding:
+    return Finding(what="Python", state="ok", found=sys.version.split()[0])  # an older one would not have come so far
+
+
+def ray_package() -> Finding:
+    try:
+        found = metadata.version("ray")
+        importlib.import_module("ray")
+    except metadata.PackageNotFoundError:
+        return Finding(what="Ray", state="missing", found="not installed", to_do="pip install 'ray[default]'")
+    except Exception as error:  # whatever an import may raise; its wheels fit one Python each
+        told = f"{found}, but it cannot be imported: {error}"
+        return Finding(what="Ray", state="missing", found=told, to_do="pip install --force-reinstall 'ray[default]'")
+    return Finding(what="Ray", state="ok", found=found)
+
+
+def memory() -> Finding:
+    free = _available_memory()
+    if free is None:
+        return Finding(what="memory", state="warning", found="cannot be told here")
+    if free < MEMORY:
+        todo = "Ray and two hosts take about a gigabyte: end something else, or set AGENCY_WARM_HOSTS=0"
+        return Finding(what="memory", state="warning", found=_size(free), to_do=todo)
+    return Finding(what="memory", state="ok", found=_size(free))
+
+
+def _available_memory() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def disk(data_dir: Path) -> Finding:
+    free = shutil.disk_usage(_existing(data_dir)).free
+    if free < DISK:
+        todo = "make room, or choose another place with --data-dir"
+        return Finding(what="disk", state="warning", found=_size(free), to_do=todo)
+    return Finding(what="disk", state="ok", found=_size(free))
+
+
+def shared_memory() -> Finding:
+    """Ray keeps its objects there; where there is too little it takes /tmp, and is slower."""
+    place = Path("/dev/shm")
+    if not place.is_dir():
+        return Finding(what="/dev/shm", state="ok", found="none here, and none needed")
+    free = shutil.disk_usage(place).free
+    if free < SHARED:
+        todo = "give containers more, with --shm-size=1g"
+        return Finding(what="/dev/shm", state="warning", found=_size(free), to_do=todo)
+    return Finding(what="/dev/shm", state="ok", found=_size(free))
+
+
+def open_files() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FILES:
+        most = "" if hard == resource.RLIM_INFINITY or hard >= FILES else f"; the hard limit is {hard}"
+        todo = f"ulimit -n {FILES}, before it starts{most}"
+        return Finding(what="open files", state="warning", found=str(soft), to_do=todo)
+    return Finding(what="open files", state="ok", found="unlimited" if soft == resource.RLIM_INFINITY else str(soft))
+
+
+def folder(data_dir: Path) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=_existing(data_dir)):
+            pass
+    except OSError as error:
+        todo = "make it writable for you, or choose another with --data-dir"
+        return Finding(what="data folder", state="missing", found=f"{data_dir}: {error.strerror}", to_do=todo)
+    found = str(data_dir) if data_dir.is_dir() else f"{data_dir}, which will be made"
+    return Finding(what="data folder", state="ok", found=found)
+
+
+def installation(data_dir: Path) -> Finding:
+    gateways = ", ".join(note.url for note in notes(data_dir))
+    if gateways:
+        return Finding(what="installation", state="ok", found=f"is served at {gateways}")
+    if not (data_dir / "ray" / "ray.json").exists():
+        return Finding(what="installation", state="ok", found="does not run; `agency serve` starts it")
+    from actors import local_ray
+
+    if local_ray.find(data_dir) is not None:
+        return Finding(what="installation", state="ok", found="runs, and is not served; `agency serve` does that")
+    todo = "agency serve continues every run"
+    return Finding(what="installation", state="warning", found="was not stopped, and its Ray has died", to_do=todo)
+
+
+def port() -> Finding:
+    from agency.client import Client
+
+    try:
+        with socket.create_server(("127.0.0.1", PORT)):
+            return Finding(what=f"port {PORT}", state="ok", found="free")
+    except OSError as error:
+        taken = error.strerror
+    with Client(f"http://127.0.0.1:{PORT}", patience=0) as client:
+        if client.ready():
+            return Finding(what=f"port {PORT}", state="ok", found="a gateway answers")
+    todo = "agency serve --port 0 takes a free one"
+    return Finding(what=f"port {PORT}", state="warning", found=str(taken), to_do=todo)
+
+
+def model_key(provider: str, system: AgentSystem) -> Finding:
+    """Only whether it is there; and whether anybody wants it."""
+    variable = KEYS[provider]
+    if os.environ.get(variable):
+        return Finding(what=variable, state="ok", found="set")
+    models = [system.default_model, *(each.model for each in system.agents.values())]
+    if any(model is not None and model.startswith(f"{provider}:") for model in models):
+        todo = f"export {variable}=…, or have the agents use demo:default"
+        return Finding(what=variable, state="warning", found="not set, and there are agents that need it", to_do=todo)
+    return Finding(what=variable, state="ok", found=f"not set; only {provider}:… models need it")
+
+
+def _existing(path: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    return next(each for each in (path, *path.parents) if each.is_dir())
+
+
+def _size(count: float) -> str:
+    return f"{count / GIB:.1f} GB free"
