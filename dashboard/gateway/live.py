@@ -21,6 +21,8 @@ from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
 GONE, REVOKED, TOO_SLOW, RESTART = 4404, 4401, 4408, 1012
 """Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; come back."""
 
+CLOSE_SECONDS = 1.0
+
 StillValid = Callable[[], Awaitable[bool]]
 
 
@@ -83,8 +85,9 @@ async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_vali
         if not sending.done():
             return "the client went away"
         code, reason = sending.result()
-        with suppress(RuntimeError):  # it has gone away by itself
-            await websocket.close(code, reason)
+        with suppress(RuntimeError, TimeoutError):  # it has gone away by itself, or does not even take this
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await websocket.close(code, reason)
         return reason
     finally:
         for task in (sending, reading):

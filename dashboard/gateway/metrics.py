@@ -7,14 +7,12 @@ maximum.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-if TYPE_CHECKING:
-    from actors import Metrics
+from actors import Metrics
 
 OWN = CollectorRegistry()
 
@@ -29,6 +27,29 @@ FEED_LAG = Histogram(
 )
 
 
+COUNTERS = {
+    "runs_started": "Runs that began.",
+    "turns": "Turns of runs: model calls and what they led to.",
+    "model_calls": "Calls of models.",
+    "model_failures": "Calls of models that failed; those that were tried again are among them.",
+    "tool_calls": "Calls of tools.",
+    "tool_errors": "Calls of tools that failed.",
+    "approvals_asked": "Calls that a person was asked about.",
+    "approvals_answered": "Calls that a person has answered.",
+    "subagents_spawned": "Threads that other threads have started.",
+    "activations": "Threads that were woken in a host.",
+    "hibernations": "Threads that left memory.",
+    "host_deaths": "Hosts that died.",
+}
+GAUGES = {
+    "awake": ("threads_awake", "Threads in memory."),
+    "hibernated": ("threads_hibernated", "Threads that are nothing but a file."),
+    "approvals_waiting": ("approvals_waiting", "Threads that wait for a person."),
+    "alarms": ("alarms", "Threads that sleep until a certain time."),
+    "uptime_seconds": ("uptime_seconds", "Since the directory began, and with it the counters."),
+}
+
+
 class _Installation(Collector):
     """One visit's look at the installation."""
 
@@ -36,7 +57,31 @@ class _Installation(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        raise NotImplementedError
+        found = self._metrics
+        for field, meaning in COUNTERS.items():
+            yield CounterMetricFamily(f"agency_{field}", meaning, value=getattr(found, field))
+        ended = CounterMetricFamily("agency_runs_ended", "Runs that ended, by how.", labels=["status"])
+        for status, count in (
+            ("completed", found.runs_completed),
+            ("canceled", found.runs_canceled),
+            ("error", found.runs_failed),
+        ):
+            ended.add_metric([status], count)
+        yield ended
+        tokens = CounterMetricFamily("agency_tokens", "Tokens of model calls.", labels=["direction"])
+        tokens.add_metric(["in"], found.tokens_in)
+        tokens.add_metric(["out"], found.tokens_out)
+        yield tokens
+        cost = CounterMetricFamily("agency_cost_usd", "Cost of model calls; not there while it is unknown.", labels=[])
+        if found.cost_usd is not None:
+            cost.add_metric([], found.cost_usd)
+        yield cost
+        for field, (name, meaning) in GAUGES.items():
+            yield GaugeMetricFamily(f"agency_{name}", meaning, value=getattr(found, field))
+        hosts = GaugeMetricFamily("agency_hosts", "Hosts, by state.", labels=["state"])
+        for state, count in found.hosts.items():
+            hosts.add_metric([state], count)
+        yield hosts
 
 
 def exposition(metrics: Metrics) -> bytes:

@@ -110,7 +110,7 @@ async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -
         parent=found.thread.parent,
         agent_type=found.thread.agent_type,
         model=found.model,
-        **found.more,  # type: ignore[arg-type]  # extra fields, as the model allows
+        **found.more,
     )
     return api.StateAndRun(state=known, run=run)
 
