@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from actors.address import Address
 from actors.system_agent import SystemAgent
-from agency.thread.feed import Reader
+from agency.thread.feed import Place, Reader
 
 PULL_SECONDS = 10.0
 """A pull that finds nothing returns after so long."""
@@ -38,9 +38,11 @@ class Batch:
 
 @dataclass(slots=True)
 class _Followed:
+    """A thread, and the places of those who read it."""
+
     address: Address
     agent: SystemAgent
-    reader: Reader
+    readers: dict[int, Reader]
     ignore: Callable[[], None]
 
 
@@ -48,8 +50,9 @@ class Consumer:
     """Everything that one consumer follows at this host, by the consumer's own numbers."""
 
     def __init__(self) -> None:
-        self._followed: dict[int, _Followed] = {}
-        self._fresh: dict[int, None] = {}
+        self._followed: dict[SystemAgent, _Followed] = {}
+        self._agents: dict[int, SystemAgent] = {}
+        self._fresh: dict[SystemAgent, None] = {}
         self._gone: list[int] = []
         self._changed = asyncio.Event()
         self._pulling = 0
@@ -64,15 +67,25 @@ class Consumer:
         self.drop(number)
         if agent is None:
             self._gone.append(number)
-        else:
-            ignore = agent.listen(lambda: self._note(number))
-            self._followed[number] = _Followed(address, agent, agent.reader(after), ignore)
-        self._note(number)
+            self._changed.set()
+            return
+        followed = self._followed.get(agent)
+        if followed is None:
+            ignore = agent.listen(lambda: self._note(agent))
+            followed = self._followed[agent] = _Followed(address, agent, {}, ignore)
+        followed.readers[number] = agent.reader(after)
+        self._agents[number] = agent
+        self._note(agent)
 
     def drop(self, number: int) -> None:
-        self._fresh.pop(number, None)
-        if (followed := self._followed.pop(number, None)) is not None:
-            followed.ignore()
+        agent = self._agents.pop(number, None)
+        if agent is not None:
+            followed = self._followed[agent]
+            del followed.readers[number]
+            if not followed.readers:
+                followed.ignore()
+                del self._followed[agent]
+                self._fresh.pop(agent, None)
 
     async def pull(self) -> Batch:
         """The next batch; an empty one if nothing happens for a while."""
@@ -97,32 +110,50 @@ class Consumer:
         return self._pulling == 0 and now - self._pulled > LOST_SECONDS
 
     def close(self) -> None:
-        for number in list(self._followed):
+        for number in list(self._agents):
             self.drop(number)
 
     def _take(self) -> Batch:
         fed: list[Fed] = []
         left = BATCH_EVENTS
-        for number in list(self._fresh):
+        for agent in list(self._fresh):
             if left <= 0:
                 break
-            del self._fresh[number]
-            followed = self._followed.get(number)
-            if followed is None:
-                continue
-            if not followed.agent.alive:
-                self.drop(number)
-                self._gone.append(number)
-                continue
-            events = followed.reader.take(left)
-            if len(events) >= left:
-                self._fresh[number] = None  # at the end: there may be more, and others wait
-            left -= len(events)
-            if events:
-                fed.append((number, tuple((event.seq or 0, event.model_dump_json()) for event in events)))
+            del self._fresh[agent]
+            followed = self._followed[agent]
+            if agent.alive:
+                left = self._take_from(followed, left, fed)
+            else:
+                self._gone += followed.readers
+                for number in list(followed.readers):
+                    self.drop(number)
         gone, self._gone = tuple(self._gone), []
         return Batch(tuple(fed), gone)
 
-    def _note(self, number: int) -> None:
-        self._fresh[number] = None
+    def _take_from(self, followed: _Followed, left: int, fed: list[Fed]) -> int:
+        """What is new in one thread for each of its readers; how many more events there may be. Those at the same place
+        get the very same tuple, which is read, written as JSON and sent once, however many they are."""
+        taken: dict[Place, tuple[tuple[tuple[int, str], ...], Place]] = {}
+        for number, reader in list(followed.readers.items()):
+            place = reader.place
+            if place in taken:
+                events, there = taken[place]
+                reader.move(there)
+            elif left > 0:
+                found = reader.take(left)
+                if len(found) >= left:  # there may be more, and others wait
+                    self._fresh[followed.agent] = None
+                    followed.readers[number] = followed.readers.pop(number)
+                left -= len(found)
+                events = tuple((event.seq or 0, event.model_dump_json()) for event in found)
+                taken[place] = events, reader.place
+            else:
+                self._fresh[followed.agent] = None
+                continue
+            if events:
+                fed.append((number, events))
+        return left
+
+    def _note(self, agent: SystemAgent) -> None:
+        self._fresh[agent] = None
         self._changed.set()

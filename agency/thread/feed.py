@@ -18,13 +18,17 @@ from agency.store.store import ThreadStore, run_id
 PAGE = 500
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Stream:
     """The text of one model call; `ends_at` is the seq of the first event after it."""
 
     run: int
     text: str = ""
     ends_at: int | None = None
+
+
+Place = tuple[int, Stream | None, int]
+"""After which seq, in which text, and how much of it has been seen."""
 
 
 class Reader:
@@ -35,6 +39,15 @@ class Reader:
         self._stream: Stream | None = None
         self._seen = 0
         self.after = after
+
+    @property
+    def place(self) -> Place:
+        """Who reads at the same place takes the same."""
+        return self.after, self._stream, self._seen if self._stream is not None else 0
+
+    def move(self, place: Place) -> None:
+        """Go where another reader of this feed is, which has taken what this one would."""
+        self.after, self._stream, self._seen = place
 
     def take(self, limit: int = PAGE) -> list[Event]:
         """What is new to this reader, oldest first, at most `limit` stored events; empty if it has seen everything."""

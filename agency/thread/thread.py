@@ -223,7 +223,8 @@ class Thread:
     async def _with_files(self, files: Mapping[str, str]) -> Draft:
         self._check_alive()
         draft = self._store.draft()
-        await self._pipeline.on_files(draft, _valid(_FILES, dict(files), "files"))
+        given: dict[str, str] = _valid(_FILES, dict(files), "files")
+        await self._pipeline.on_files(draft, given)
         self._check_alive()
         return draft
 
@@ -384,9 +385,11 @@ class Thread:
 
     def _tell(self, happened: Sequence[NewEvent]) -> None:
         machine = self._driver.machine
-        status, reason = ("idle", None) if machine is None else (status_of(machine), machine.paused)
+        run, status, reason = (
+            ("", "idle", None) if machine is None else (self._driver.run_id, status_of(machine), machine.paused)
+        )
         try:
-            self._runtime.committed(self.metadata, Progress(self._store.last_seq, status, reason, happened))
+            self._runtime.committed(self.metadata, Progress(self._store.last_seq, run, status, reason, happened))
         except Exception:  # it is on disk, whatever they make of it
             log.exception("what thread %s has done cannot be told", self.id)
 

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from actors import AgencyHandle, Cluster
-from agency import Event, EventType, InvalidInput, NotFound
+from actors import AgencyHandle, Cluster, Settings
+from actors.address import Address
+from actors.feeding import Consumer
+from actors.system_agent import SystemAgent
+from agency import AgentSystem, Event, EventType, InvalidInput, LocalRuntime, NotFound
+from agency.testing import ScriptedModel
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script
 from tests.actors.waiting import PATIENCE, asleep, eventually, follow
@@ -110,6 +114,37 @@ async def test_two_readers_of_one_thread_each_get_everything(agency: AgencyHandl
     more = await read(feeds[1], completed)
     assert more == await thread.stored_events(after=len(one), limit=1_000)
     await feeds[1].aclose()
+
+
+async def test_readers_at_the_same_place_share_what_is_sent_and_everybody_gets_everything(tmp_path: Path) -> None:
+    model = ScriptedModel(lambda request: "Well, well.")
+    system = AgentSystem("scripted:any", providers={"scripted": model})
+    system.add_agent(name="clerk", description="-", prompt="-")
+    consumer, address = Consumer(), Address("bakery", "t")
+    async with LocalRuntime(system, tmp_path) as runtime:
+        thread = await runtime.create("clerk", thread_id="t")
+        agent = SystemAgent(thread, Settings(system="shop:system"))
+        for number in range(50):
+            consumer.follow(number, address, agent, 0)
+        batches = [await consumer.pull()]
+        assert len({id(events) for _, events in batches[0].fed}) == 1
+        consumer.follow(50, address, agent, 0)
+        await thread.send("hello")
+        await thread.wait(PATIENCE)
+        fed: dict[int, list[str]] = {number: [] for number in range(51)}
+        while len(fed[50]) < len(fed[0]) + 1 or not any("agent.completed" in event for event in fed[0]):
+            batches.append(await consumer.pull())
+            for number, events in batches[-1].fed:
+                fed[number] += [event for seq, event in events if seq]
+        made = [event.model_dump_json() async for event in thread.events(follow=False)]
+        assert fed[50] == made
+        assert all(fed[number] == made[1:] for number in range(50))
+        assert all(len({id(events) for _, events in batch.fed}) <= 2 for batch in batches)
+        consumer.drop(3)
+        assert consumer.watched == {address}
+        await thread.close()
+        assert set((await consumer.pull()).gone) == set(range(51)) - {3}
+        assert consumer.watched == set()
 
 
 async def test_who_reads_slowly_slows_nobody_and_misses_nothing(
