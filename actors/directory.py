@@ -23,6 +23,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
+from actors import logs
 from actors.address import Address, Files
 from actors.agencies import Agencies
 from actors.agency_store import Creation, is_unfinished, peek_heads
@@ -67,6 +68,7 @@ STOPPING = "the installation is being stopped"
 
 class Directory:
     def __init__(self, settings: Settings) -> None:
+        logs.set_up(settings.log_level)
         self._settings = settings
         self._files = Files(settings.data_dir)
         self._fleet = Fleet(settings, self._host_died)

@@ -23,8 +23,9 @@ from typing import Any
 import ray
 from pydantic import JsonValue
 from ray.exceptions import RayError
+from structlog.contextvars import bound_contextvars
 
-from actors import tasks
+from actors import logs, tasks
 from actors.address import Address, Files
 from actors.agency_store import Creation, peek_blueprints
 from actors.answers import NotHere, Refusal, answer, unwrap
@@ -133,6 +134,7 @@ class Host:
         self._newsroom = Newsroom(self._tell, self._background)
         self._sweeping = False
         os.environ.update(settings.environment)
+        logs.set_up(settings.log_level)
         try:
             self._system = load_system(settings.system, settings.python_path)
             self._system.prepare()
@@ -216,7 +218,8 @@ class Host:
             return Refusal(AgencyError.code, f"a thread has no method {method!r}")
         awake.calls += 1
         try:
-            answered = await answer(getattr(awake.agent, method)(*args, **kwargs))
+            with bound_contextvars(agency=address.agency, thread=address.thread):  # of whatever is logged meanwhile
+                answered = await answer(getattr(awake.agent, method)(*args, **kwargs))
             return NotHere() if isinstance(answered, Refusal) and not awake.agent.alive else answered
         finally:
             awake.calls -= 1

@@ -8,10 +8,10 @@ that it is written; what a host that dies has not said yet, the directory reads 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import structlog
 from ray.exceptions import RayError
 
 from actors.address import Address
@@ -23,7 +23,7 @@ from agency.events import NewEvent
 from agency.runtime import Progress
 from agency.turn.state import PauseReason, RunStatus
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 SOON = 0.03
 LATER = 1.0
@@ -73,8 +73,11 @@ class Story:
 
     def go_on(self, progress: Progress) -> None:
         """The thread has got further."""
-        seq, status, reason, events = progress
+        seq, run, status, reason, events = progress
         changed = status != self.status or reason != self.reason
+        if changed and run:
+            named = {"agency": self.address.agency, "thread": self.address.thread, "run": run}
+            log.info(f"run {status}" if reason is None else f"run {status}: {reason}", **named)
         self.seq, self.status, self.reason, self.at = seq, status, reason, now_ms()
         self._newsroom.note(self, events, changed=changed)
 
@@ -149,7 +152,7 @@ class Newsroom:
             taken = await self._send([story.news for story in self._sending], self.tally.totals())
             self._watched, left = taken.watched, taken.left
         except (RayError, AgencyError) as error:
-            log.info("the directory does not take news: %s", type(error).__name__)
+            log.info("the directory does not take news", error=type(error).__name__)
         finally:
             missing = {story for story in self._sending if story.address.agency in left}
             self._unsent |= missing

@@ -45,6 +45,8 @@ class Settings(BaseSettings):
     """The longest message that is accepted."""
     poison_after: Annotated[int, Field(ge=2)] = 5
     """How often a host may die with a thread, without the thread getting any further, before its run is given up."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """How much is logged, by hosts and gateways."""
     build: str = ""
     """A name for the code that hosts run and the keys that they use; given by whoever starts them (`actors.build`)."""
     environment: Annotated[dict[str, str], Field(repr=False)] = {}

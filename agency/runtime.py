@@ -21,6 +21,8 @@ class Progress(NamedTuple):
 
     seq: int
     """That of its latest event."""
+    run: str
+    """Its latest run; empty if there was none yet."""
     status: RunStatus
     reason: PauseReason | None
     events: Sequence[NewEvent]

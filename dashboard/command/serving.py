@@ -23,7 +23,6 @@ def serve(
     port: Annotated[int | None, typer.Option(help="[dim]8000 unless given; 0 takes a free one[/]")] = None,
     data_dir: DataDir = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a secret.")] = False,
-    log_level: Annotated[str, typer.Option(help="How much is logged.")] = "INFO",
 ) -> None:
     """Serve agents: the dashboard, the REST API and live events. [dim]AGENCY_SECRET is what clients must show.[/]
 
@@ -33,13 +32,13 @@ def serve(
 
     settings = gateway_settings(host=host, port=port, insecure=insecure or None)
 
+    from actors import logs
     from agency.system import load_system
-    from dashboard.gateway import logs
     from dashboard.gateway.server import Gateway
 
-    logs.set_up(log_level.upper())
     os.environ.pop("AGENCY_SECRET", None)  # nobody's but ours: hosts run other people's code
     wanted = installation(data_dir, chosen(system))
+    logs.set_up(wanted.log_level)
     load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
     err.print("starting …")
     asyncio.run(Gateway(settings, wanted).run(partial(_greet, wanted)))

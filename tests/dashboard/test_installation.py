@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from actors import local_ray
 from dashboard.gateway.examples import EXAMPLES
 from tests.actors.shop import calls, noting, say, task
 from tests.dashboard.conftest import Serve, Server
@@ -145,11 +146,12 @@ def test_nothing_that_fits_the_document_or_does_not_gets_a_5xx_or_an_undocumente
 # Its logs.
 
 
-def lines(server: Server) -> list[Json]:
-    return [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
+def lines(*files: Path) -> list[Json]:
+    found = (line for file in files for line in file.read_text(errors="replace").splitlines())
+    return [json.loads(line) for line in found if line.startswith("{")]
 
 
-def test_logs_are_lines_of_json_that_name_the_agency_and_the_thread(
+def test_logs_are_lines_of_json_that_name_the_agency_the_thread_and_the_run(
     serve: Serve, http: httpx.Client, agency: str
 ) -> None:
     server = serve()
@@ -157,9 +159,15 @@ def test_logs_are_lines_of_json_that_name_the_agency_and_the_thread(
         thread = create(client, agency, say("done"))
         run = finished(client, agency, thread)["runId"]
         client.get("/nowhere")
-    found = [line for line in lines(server) if line["event"] == "request"]
+    found = [line for line in lines(server.log) if line["event"] == "request"]
     named = [line for line in found if line.get("thread") == thread]
     assert [(line["agency"], line["status"], line["method"]) for line in named] == [(agency, 200, "GET")]
     assert [line["status"] for line in found if line["path"] == "/nowhere"] == [404]
     assert all({"timestamp", "level", "ms"} <= line.keys() for line in found)
-    assert run
+    running = local_ray.find(server.settings.data_dir)
+    assert running is not None
+    hosts = lines(*Path(running.temp_dir).glob("session_latest/logs/worker-*.err"))
+    assert [(line["event"], line["agency"], line["run"]) for line in hosts if line.get("thread") == thread] == [
+        ("run running", agency, run),
+        ("run completed", agency, run),
+    ]

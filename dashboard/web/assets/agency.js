@@ -6,6 +6,8 @@ import { agencyPath, get, post } from "/assets/api.js";
 import { Line, Refresh } from "/assets/line.js";
 
 const PAGE = 100;
+/** A thread that is deleted makes no event, so the list is loaded again from time to time. */
+const AGAIN_MS = 20_000;
 
 /** What an event says about its thread's run. */
 const STATUSES = {
@@ -22,6 +24,7 @@ export class Agency {
   #list = new Refresh(() => this.#try(() => this.#loadThreads()));
   #ask = new Refresh(() => this.#try(() => this.#loadApprovals()));
   #early = null;
+  #timer;
   /** Of the last event that has come. */
   #cursor = "now";
 
@@ -40,15 +43,16 @@ export class Agency {
       prepare: () => Promise.all([this.#loadBlueprints(), this.#loadThreads(), this.#loadApprovals()]),
       opened: () => {
         this.#early = []; // for what has happened before it was open, the list is loaded once more
-        this.#list.soon();
-        this.#ask.soon();
+        this.#reload();
       },
       received: (event) => this.#take(event),
       changed,
     });
+    this.#timer = setInterval(() => this.line.status === "open" && !document.hidden && this.#reload(), AGAIN_MS);
   }
 
   close() {
+    clearInterval(this.#timer);
     this.line.close();
   }
 
@@ -91,6 +95,11 @@ export class Agency {
 
   /** Somebody has answered. */
   answered() {
+    this.#ask.soon();
+  }
+
+  #reload() {
+    this.#list.soon();
     this.#ask.soon();
   }
 

@@ -92,7 +92,7 @@ function figuresOf({ envelope, state, status, loadedAt }) {
   const going = status === "running" ? Date.now() - loadedAt : 0; // time counts while the run is not paused
   const cost = costUsd === null ? [] : [`$${costUsd.toFixed(4)}`];
   const tokens = `${number(tokensUsed.input + tokensUsed.output)} tokens`;
-  return [state.model, count(turns, "turn"), tokens, ...cost, duration(durationMs + going)].join(" · ");
+  return [count(turns, "turn"), tokens, ...cost, duration(durationMs + going), state.model].join(" · ");
 }
 
 function tokensOf({ envelope }) {

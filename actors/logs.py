@@ -1,4 +1,7 @@
-"""Logs: one event a line, with the agency, thread and run it is about; JSON unless a person is watching."""
+"""Logs: one event a line, with the agency, thread and run it is about; JSON unless a person is watching.
+
+Gateways write them to their standard error. Hosts do, too, and Ray keeps that in its own log folder.
+"""
 
 from __future__ import annotations
 
