@@ -9,8 +9,9 @@ def threads(page: Page) -> Locator:
     return page.get_by_role("navigation").get_by_role("link")
 
 
-def messages(page: Page) -> Locator:
-    return page.get_by_role("log")
+def answer(page: Page) -> Locator:
+    """What the agent has said last."""
+    return page.get_by_role("log").locator("[data-role=assistant] > .text").last
 
 
 def status(page: Page) -> Locator:

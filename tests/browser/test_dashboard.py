@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from tests.actors.shop import calls, noting, say, script, task
 from tests.actors.waiting import eventually
 from tests.browser.conftest import Visitor
-from tests.browser.parts import banner, link, messages, shown_events, status, threads
+from tests.browser.parts import answer, banner, link, shown_events, status, threads
 from tests.dashboard.conftest import Server
 from tests.dashboard.talking import create, finished, stored
 
@@ -46,7 +46,7 @@ async def test_the_page_shows_agencies_and_their_threads_as_a_tree(
     await expect(page.locator(".tree > li").nth(1).locator("li")).to_contain_text(["worker"])
     await expect(page.locator(".tree .status")).to_have_text(["completed"] * 3)
     await expect(page).to_have_url(f"{gateway.url}/{link(agency, second)}")
-    await expect(messages(page)).to_contain_text("hello")
+    await expect(answer(page)).to_have_text("hello")
 
 
 async def test_an_agency_without_threads_and_a_thread_without_messages_say_what_to_do(
@@ -68,13 +68,13 @@ async def test_a_deep_link_opens_its_thread_and_the_history_leads_back(
     child = http.get(f"/agency/{agency}/agents", params={"parent": thread}).json()["agents"][0]["id"]
 
     page = await visitor.open(gateway, link(agency, child))
-    await expect(messages(page)).to_contain_text("found it")
+    await expect(answer(page)).to_have_text("found it")
     await page.get_by_role("main").get_by_role("link", name="clerk").click()
-    await expect(messages(page)).to_contain_text("all done")
+    await expect(answer(page)).to_have_text("all done")
     await page.get_by_role("link", name="worker’s thread").click()
     await expect(page).to_have_url(f"{gateway.url}/{link(agency, child)}")
     await page.go_back()
-    await expect(messages(page)).to_contain_text("all done")
+    await expect(answer(page)).to_have_text("all done")
     await expect(threads(page).and_(page.locator("[aria-current]"))).to_contain_text("clerk")
 
 
@@ -83,6 +83,17 @@ async def test_a_link_to_what_is_not_there_says_so(
 ) -> None:
     visitor.forgive("status of 404")
     page = await visitor.open(gateway, link(agency, "nobody"))
+    await expect(page.get_by_role("main")).to_contain_text("Choose another one on the left")
+
+
+async def test_a_thread_that_is_deleted_while_it_is_open_says_so(
+    gateway: Server, http: httpx.Client, agency: str, visitor: Visitor
+) -> None:
+    thread = create(http, agency, say("hello"))
+    finished(http, agency, thread)
+    page = await visitor.open(gateway, link(agency, thread))
+    await expect(answer(page)).to_have_text("hello")
+    http.delete(f"/agency/{agency}/agent/{thread}")
     await expect(page.get_by_role("main")).to_contain_text("Choose another one on the left")
 
 
@@ -118,11 +129,11 @@ async def test_on_a_phone_there_is_one_thing_at_a_time(
     await visitor.page.set_viewport_size({"width": 390, "height": 844})
     page = await visitor.open(gateway, f"#/{agency}")
     await threads(page).click()
-    await expect(messages(page)).to_contain_text("hello")
+    await expect(answer(page)).to_have_text("hello")
     await expect(threads(page)).to_be_hidden()
     await page.get_by_role("button", name="Details").click()
     await expect(page.get_by_role("complementary")).to_contain_text("agent.completed")
-    await expect(messages(page)).to_be_hidden()
+    await expect(answer(page)).to_be_hidden()
     assert await page.evaluate("document.documentElement.scrollWidth") == 390
 
 
@@ -140,15 +151,15 @@ async def test_a_thread_that_is_made_here_answers_here_word_by_word(
     await expect(options.filter(has_text="retired")).to_have_count(0)
     await dialog.get_by_label("Agent").select_option("clerk")
     await expect(dialog).to_contain_text("Does what it is told.")
-    await dialog.get_by_label("First message").fill(script(say("the **whole** answer", words=40, delay=2)))
+    await dialog.get_by_label("First message").fill(script(say("the **whole** answer", words=40, delay=4)))
     await dialog.get_by_role("button", name="Start").click()
 
     live = page.locator(".live")
     await expect(live).to_contain_text("word3")
     assert "word39" not in await live.inner_text()
     await expect(status(page)).to_have_text("running")
-    await expect(messages(page)).to_contain_text("the whole answer")
-    await expect(messages(page).locator("strong")).to_have_text("whole")
+    await expect(answer(page)).to_have_text("the whole answer")
+    await expect(answer(page).locator("strong")).to_have_text("whole")
     await expect(live).to_be_hidden()
     await expect(status(page)).to_have_text("completed")
     await expect(page.get_by_role("main").locator(".figures")).to_contain_text("1 turn · 15 tokens")
@@ -161,16 +172,16 @@ async def test_enter_sends_and_what_is_said_during_a_run_joins_it(
     thread = create(http, agency)
     page = await visitor.open(gateway, link(agency, thread))
     box = page.get_by_role("textbox", name="Message")
-    await box.fill(script(calls(noting(ledger, "slow", 1.5)), say("never said")))
+    await box.fill(script(calls(noting(ledger, "slow", 3)), say("never said")))
     await box.press("Enter")
     await expect(page.locator(".call .status")).to_have_text("running")
     await box.fill(script(say("I have joined")))
     await box.press("Enter")
     await expect(page.locator(".entry.sent")).to_contain_text("joins at the next step")
     await expect(box).to_have_value("")
-    await expect(messages(page)).to_contain_text("I have joined")
+    await expect(answer(page)).to_have_text("I have joined")
     await expect(page.locator(".entry.sent")).to_have_count(0)
-    await expect(messages(page).locator("[data-role=user]")).to_have_count(2)
+    await expect(page.get_by_role("log").locator("[data-role=user]")).to_have_count(2)
     await expect(page.locator(".call .status")).to_have_text("done")
     await page.locator(".call summary").click()
     await expect(page.locator(".call")).to_contain_text("noted slow")
@@ -213,7 +224,7 @@ async def test_an_approved_call_runs_once(
     await expect(status(page)).to_have_text("waits for you")
     await expect(page).to_have_title("(1) bakery · Agency")
     await banner(page).get_by_role("button", name="Approve").click()
-    await expect(messages(page)).to_contain_text("paid")
+    await expect(answer(page)).to_have_text("paid")
     await expect(banner(page)).to_be_hidden()
     await expect(page).to_have_title("bakery · Agency")
     assert [line.split()[0] for line in ledger.read_text().splitlines()] == ["charge:bread"]
@@ -227,7 +238,7 @@ async def test_a_denied_call_never_runs_and_the_reason_is_told(
     await banner(page).get_by_role("button", name="Deny …").click()
     await page.keyboard.type("too much")
     await banner(page).get_by_role("button", name="Deny", exact=True).click()
-    await expect(messages(page)).to_contain_text("as you wish")
+    await expect(answer(page)).to_have_text("as you wish")
     await expect(page.locator(".call .status")).to_have_text("denied")
     await page.locator(".call summary").click()
     await expect(page.locator(".call")).to_contain_text("too much")
@@ -248,7 +259,7 @@ async def test_an_edited_call_runs_with_the_new_arguments(
         await expect(banner(page).get_by_role("alert")).to_contain_text(advice)
     await box.fill(proposed.replace("bread", "cake"))
     await banner(page).get_by_role("button", name="Approve with these arguments").click()
-    await expect(messages(page)).to_contain_text("paid")
+    await expect(answer(page)).to_have_text("paid")
     assert [line.split()[0] for line in ledger.read_text().splitlines()] == ["charge:cake"]
 
 
@@ -266,7 +277,7 @@ async def test_what_is_half_written_survives_what_happens_around_it(
     await expect(banner(page)).to_contain_text("1 call waits for you")
     await page.keyboard.type("read")
     await banner(page).get_by_role("button", name="Deny", exact=True).click()
-    await expect(messages(page)).to_contain_text("paid")
+    await expect(answer(page)).to_have_text("paid")
     await expect(page.locator(".call .status")).to_have_text(["denied", "done"])
     assert [line.split()[0] for line in ledger.read_text().splitlines()] == ["charge:cake"]
     assert "no bread" in str(http.get(f"/agency/{agency}/agent/{thread}/state").json())
@@ -282,7 +293,7 @@ async def test_what_a_child_waits_for_is_answered_at_its_parent(
     await expect(status(page)).to_have_text("waits for subagents")
     await expect(page.locator(".child .status")).to_have_text("waits for you")
     await banner(page).get_by_role("button", name="Approve").click()
-    await expect(messages(page)).to_contain_text("all done")
+    await expect(answer(page)).to_have_text("all done")
     await expect(banner(page)).to_be_hidden()
     assert "charge:bread" in ledger.read_text()
 
@@ -295,6 +306,6 @@ async def test_a_run_that_has_used_up_its_limit_goes_on_when_it_is_lifted(
     await expect(banner(page)).to_contain_text("It has used 15 tokens.")
     await banner(page).get_by_label("New limit in tokens").fill("1000")
     await banner(page).get_by_role("button", name="Go on").click()
-    await expect(messages(page)).to_contain_text("done")
+    await expect(answer(page)).to_have_text("done")
     await expect(banner(page)).to_be_hidden()
     await eventually(lambda: finished(http, agency, thread)["status"] == "completed")

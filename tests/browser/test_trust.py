@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from tests.actors.shop import calls, noting, say
 from tests.actors.waiting import eventually
 from tests.browser.conftest import AWAY, Visitor
-from tests.browser.parts import link, messages, shown_events, status, threads
+from tests.browser.parts import answer, link, shown_events, status, threads
 from tests.dashboard.conftest import Serve, Server
 from tests.dashboard.talking import create, finished, stored
 
@@ -36,8 +36,8 @@ async def test_what_threads_say_is_shown_as_text_whatever_it_is(
     )
     finished(http, agency, thread)
     page = await visitor.open(gateway, link(agency, thread))
-    await expect(messages(page).locator("pre code")).to_have_text(HOSTILE)
-    await expect(messages(page)).to_contain_text("[a](javascript:window.hacked=1)")
+    await expect(answer(page).locator("pre code")).to_have_text(HOSTILE)
+    await expect(answer(page)).to_contain_text("[a](javascript:window.hacked=1)")
     await expect(page.locator("#agencies option:checked")).to_have_text(HOSTILE)
     await expect(page.locator(".plan")).to_contain_text(HOSTILE)
     await page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
@@ -79,7 +79,7 @@ async def test_a_gateway_that_is_killed_and_comes_back_costs_no_event_and_no_tex
         return await status(page).text_content() == "completed"
 
     await eventually(completed)
-    await expect(messages(page).locator("[data-role=assistant]").last).to_have_text(f"clerk{whole.rstrip()}")
+    await expect(answer(page)).to_have_text(whole.rstrip())
     await expect(live).to_be_hidden()
     await expect(told).to_be_hidden()
     await expect(page.locator(".tree .status")).to_have_text("completed")
