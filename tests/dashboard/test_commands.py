@@ -1,25 +1,307 @@
-"""The commands that people use at a terminal, and scripts in pipes."""
+"""The commands that talk to a server, and those that need none: for people at a terminal, and for scripts in pipes."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
-from agency.client import Agency, Client, Thread
-from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
+from agency.client import Agency, Client
+from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
 from dashboard.command import app
-from tests.actors.shop import calls, noting, say, script
+from tests.actors.shop import Line, calls, noting, say, script
+from tests.actors.waiting import eventually
 from tests.conftest import ROOT
 from tests.dashboard.conftest import Serve, Server
+from tests.dashboard.terminals import COMMAND, agency, surroundings, terminal
+
+
+@pytest.fixture
+def client(gateway: Server) -> Iterator[Client]:
+    with Client(gateway.url) as client:
+        yield client
+
+
+@pytest.fixture
+def bakery(client: Client) -> Agency:
+    return client.create_agency("bakery")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "ledger"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def run(gateway: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a command against the gateway, in this process: what it prints on stdout. Its errors are raised."""
+    monkeypatch.setenv("AGENCY_URL", gateway.url)
+
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, arguments)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run
+
+
+def charge(ledger: Path, what: str) -> Line:
+    return calls(("charge", {"ledger": str(ledger), "what": what}))
+
+
+# Looking.
+
+
+def test_threads_are_listed_the_newest_first_with_what_they_do(run: Any, bakery: Agency, ledger: Path) -> None:
+    done = bakery.create_thread("clerk", script(say("done")))
+    waiting = bakery.create_thread("careful", script(charge(ledger, "it"), say("done")))
+    for thread in (done, waiting):
+        thread.wait(timeout=30)
+    lines = [line.split("\t") for line in run("threads", "--agency", bakery.id).splitlines()]
+    assert [line[:3] for line in lines] == [
+        [f"{bakery.id}/{waiting.id}", "careful", "paused: hitl"],
+        [f"{bakery.id}/{done.id}", "clerk", "completed"],
+    ]
+    found = json.loads(run("threads", "--agency", bakery.id, "--status", "completed", "--json"))
+    assert [each["id"] for each in found["agents"]] == [done.id]
+    assert len(run("threads", "--limit", "1").splitlines()) == 1
+
+
+def test_logs_show_every_event_in_a_line_and_as_json_in_an_object(run: Any, bakery: Agency) -> None:
+    thread = bakery.create_thread("clerk", script(say("It is [bold]on[/] its way.\x1b[31m")))
+    thread.wait(timeout=30)
+    lines = run("logs", f"{bakery.id}/{thread.id}").splitlines()
+    stored = thread.stored_events()
+    assert [line.split()[0] for line in lines] == [str(event.seq) for event in stored]
+    assert any("agent.completed" in line and "It is [bold]on[/] its way.�[31m" in line for line in lines)
+    assert "\x1b" not in "".join(lines)
+    found = [json.loads(line) for line in run("logs", thread.id, "--after", "2", "--json").splitlines()]
+    assert [event["seq"] for event in found] == [event.seq for event in stored if event.seq and event.seq > 2]
+
+
+def test_what_is_not_there_is_said_with_where_to_look(run: Any, bakery: Agency) -> None:
+    with pytest.raises(NotFound, match="agency threads"):
+        run("logs", "thr_nowhere")
+    with pytest.raises(NotFound):
+        run("logs", f"{bakery.id}/thr_nowhere")
+    with pytest.raises(InvalidInput, match="not in agency"):
+        run("logs", f"{bakery.id}/thr_1", "--agency", "other")
+
+
+def test_following_logs_survives_a_gateway_that_is_killed(serve: Serve, ledger: Path) -> None:
+    server = serve()
+    with Client(server.url) as client:
+        work = [calls(noting(ledger, f"{i}", 0.2)) for i in range(10)]
+        thread = client.create_agency("bakery").create_thread("clerk", script(*work, say("done")))
+    command = [*COMMAND, "logs", "-f", "--json", f"{thread.agency_id}/{thread.id}"]
+    environment = surroundings(AGENCY_URL=server.url)
+    with subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        seqs = []
+        for line in process.stdout:
+            event = json.loads(line)
+            seqs.append(event["seq"])
+            if len(seqs) == 8:
+                server.kill()
+                server.restart()
+            if event["type"] == "agent.completed":
+                break
+        process.kill()
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+def test_without_a_server_it_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENCY_URL", "http://127.0.0.1:9")
+    done = CliRunner().invoke(app, ["threads"])
+    assert isinstance(done.exception, Unavailable)
+    assert "agency serve" in str(done.exception)
+    told = agency("threads", folder=tmp_path, AGENCY_URL="http://127.0.0.1:9")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr.startswith("ERR_UNAVAILABLE nobody answers at http://127.0.0.1:9")
+
+
+def test_the_server_of_a_data_folder_is_found_by_itself(gateway: Server, bakery: Agency, tmp_path: Path) -> None:
+    folder = gateway.settings.data_dir
+    assert bakery.id in agency("agencies", "--data-dir", folder, folder=tmp_path).stdout
+    assert bakery.id in agency("agencies", folder=tmp_path, AGENCY_DATA_DIR=str(folder)).stdout
+
+
+# Answering.
+
+
+def test_what_waits_is_listed_and_answered_from_the_command_line(run: Any, bakery: Agency, ledger: Path) -> None:
+    thread = bakery.create_thread("careful", script(charge(ledger, "one"), charge(ledger, "two"), say("done")))
+    thread.wait(timeout=30)
+    (waiting,) = json.loads(run("approve", "--agency", bakery.id, "--json"))["approvals"]
+    assert (waiting["threadId"], waiting["calls"][0]["name"]) == (thread.id, "charge")
+    with pytest.raises(InvalidInput, match="--yes, --deny REASON or --edit JSON"):
+        run("approve", thread.id)
+    with pytest.raises(InvalidInput, match="no JSON"):
+        run("approve", thread.id, "--edit", "{nonsense")
+    with pytest.raises(InvalidInput, match="does not wait"):
+        run("approve", thread.id, "--yes", "--call", "another")
+    changed = json.dumps({"ledger": str(ledger), "what": "less"})
+    run("approve", thread.id, "--edit", changed, "--call", waiting["calls"][0]["id"])
+    thread.wait(timeout=30)
+    run("approve", thread.id, "--deny", "enough is enough")
+    assert thread.wait(timeout=30).status == "completed"
+    assert [line.split()[0] for line in ledger.read_text().splitlines()] == ["charge:less"]
+    assert "enough is enough" in str(thread.state().state.messages)
+    with pytest.raises(WrongState):
+        run("approve", thread.id, "--yes")
+
+
+def test_yes_approves_all_that_waits_in_an_agency(run: Any, bakery: Agency, ledger: Path) -> None:
+    threads = [bakery.create_thread("careful", script(charge(ledger, str(n)), say("done"))) for n in range(2)]
+    for thread in threads:
+        thread.wait(timeout=30)
+    run("approve", "--agency", bakery.id, "--yes")
+    assert [thread.wait(timeout=30).status for thread in threads] == ["completed", "completed"]
+    assert run("approve", "--agency", bakery.id) == ""
+
+
+def test_at_a_terminal_each_call_is_shown_and_asked_about(gateway: Server, bakery: Agency, ledger: Path) -> None:
+    thread = bakery.create_thread("careful", script(charge(ledger, "one"), say("done")))
+    thread.wait(timeout=30)
+    with terminal("approve", "--agency", bakery.id, folder=ledger.parent, AGENCY_URL=gateway.url) as screen:
+        screen.until("approve?")
+        assert f'charge(ledger="{ledger}", what="one")' in screen.screen.replace("\n", "")
+        screen.type("perhaps\n")
+        screen.until("approve?")
+        screen.type("e\n")
+        screen.until("arguments as JSON")
+        screen.type('{"what": 1}\n')  # which the tool does not take
+        screen.until("ERR_INVALID_INPUT")
+        screen.until("approve?")
+        screen.type("y\n")
+        assert screen.end() == 0
+    assert thread.wait(timeout=30).status == "completed"
+    assert ledger.read_text().startswith("charge:one ")
+
+
+async def test_a_run_is_canceled(run: Any, bakery: Agency, ledger: Path) -> None:
+    thread = bakery.create_thread("clerk", script(calls(noting(ledger, "long", 60)), say("never")))
+    await eventually(lambda: ledger.read_text())
+    run("cancel", thread.id)
+    assert thread.wait(timeout=30).status == "canceled"
+    with pytest.raises(WrongState):
+        run("cancel", thread.id)
+
+
+# Agencies and keys.
+
+
+def test_agencies_are_made_and_listed(run: Any) -> None:
+    (made,) = json.loads(run("agencies", "--create", "A new bakery", "--json"))["agencies"]
+    assert made["name"] == "A new bakery"
+    assert [made["id"], "A new bakery"] in [line.split("\t")[:2] for line in run("agencies").splitlines()]
+
+
+def test_keys_are_made_listed_and_revoked(run: Any, client: Client, bakery: Agency, gateway: Server) -> None:
+    of = ("--agency", bakery.id)
+    text = run("keys", "create", "the shop", "--role", "viewer", *of).strip()
+    with Client(gateway.url, secret=text) as holder:
+        assert [each.id for each in holder.agencies()] == [bakery.id]
+    (listed,) = json.loads(run("keys", "list", "--json", *of))["keys"]
+    assert (listed["name"], listed["role"]) == ("the shop", "viewer")
+    assert text.rpartition(".")[2] not in run("keys", "list", *of)
+    run("keys", "revoke", listed["id"], *of)
+    assert run("keys", "list", *of) == ""
+    client.create_agency("another")
+    with pytest.raises(InvalidInput, match=f"--agency; there are .*{bakery.id}"):
+        run("keys", "list")
+
+
+# New projects, and the doctor.
+
+
+def test_a_new_project_runs_and_its_test_passes(tmp_path: Path) -> None:
+    made = agency("new", "my-shop", folder=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert [line.strip().split()[0] for line in made.stdout.splitlines()] == ["cd", "agency", "agency"]
+    project = tmp_path / "my-shop"
+    assert {path.name for path in project.iterdir()} == {
+        *("agents.py", "test_agents.py", "pyproject.toml", "README.md", ".gitignore")
+    }
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    tested = subprocess.run(tests, cwd=project, env=surroundings(), capture_output=True, text=True, timeout=60)
+    assert tested.returncode == 0, tested.stdout
+    ran = agency("run", "--system", "agents:system", "call look_up {}", folder=project)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("name", ["9lives", "..", "a b", "ünder", "-x/.."])
+def test_a_project_with_a_bad_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["new", "--", name])
+    assert isinstance(done.exception, InvalidInput)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "mine.txt").write_text("mine")
+    done = CliRunner().invoke(app, ["new", str(tmp_path / "shop")])
+    assert isinstance(done.exception, InvalidInput)
+    assert [path.name for path in (tmp_path / "shop").iterdir()] == ["mine.txt"]
+
+
+def test_the_doctor_finds_what_there_is(tmp_path: Path) -> None:
+    done = agency("doctor", "--json", folder=tmp_path, OPENAI_API_KEY="sk-secret")
+    assert done.returncode == 0, done.stdout
+    found = {each["what"]: each for each in json.loads(done.stdout)["findings"]}
+    assert {each["state"] for each in found.values()} <= {"ok", "warning"}
+    assert {"Python", "Ray", "memory", "disk", "/dev/shm", "open files", "data folder", "installation"} <= set(found)
+    assert (found["OPENAI_API_KEY"]["found"], "sk-secret" in done.stdout) == ("set", False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "needy.py").write_text(
+        "from agency import AgentSystem\n"
+        "system = AgentSystem('anthropic:some').add_agent(name='a', description='a', prompt='a')\n"
+    )
+    done = agency("doctor", "--system", "nowhere:system", folder=tmp_path, AGENCY_DATA_DIR="/proc/data")
+    assert done.returncode == 1
+    assert "✗ data folder" in done.stdout
+    assert "→ name yours as --system module:name" in done.stdout
+    needy = agency("doctor", "--system", "needy:system", folder=tmp_path, ANTHROPIC_API_KEY="")
+    assert "! ANTHROPIC_API_KEY" in needy.stdout
+    assert "\x1b" not in needy.stdout
+
+
+# The command itself.
+
+
+def test_commands_that_need_no_ray_do_not_wait_for_it() -> None:
+    program = "import sys, dashboard.command; print(*{name.partition('.')[0] for name in sys.modules})"
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    assert not {"ray", "actors", "fastapi", "uvicorn", "httpx"} & set(loaded)
+
+
+def test_shells_complete_commands_and_choices() -> None:
+    def complete(*words: str) -> list[str]:
+        typed = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_AGENCY_COMPLETE": "complete_bash"}
+        return CliRunner().invoke(app, [], prog_name="agency", env=typed).stdout.split()
+
+    assert complete("agency", "lo") == ["logs"]
+    assert complete("agency", "threads", "--status", "ca") == ["canceled"]
+
+
+def test_every_command_explains_itself() -> None:
+    listed = CliRunner().invoke(app, ["--help"]).stdout
+    commands = ["run", "threads", "logs", "approve", "cancel", "agencies", "keys", "new", "doctor", "serve", "status"]
+    for name in commands:
+        assert f" {name} " in listed
+        assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
