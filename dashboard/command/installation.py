@@ -15,7 +15,7 @@ from rich.table import Table
 
 from agency.errors import NotFound
 from dashboard.command.console import AsJson, DataDir, System, app, err, out, print_json
-from dashboard.gateway.found import notes, stop
+from dashboard.gateway.found import notes, runs, stop
 
 if TYPE_CHECKING:
     from actors import Settings, Status
@@ -89,7 +89,7 @@ def _stop_gateways(data_dir: Path) -> int:
     for gateway in running:
         stop(gateway)
     deadline = time.monotonic() + STOP_SECONDS
-    while notes(data_dir) and time.monotonic() < deadline:
+    while any(map(runs, running)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return len(running)
 

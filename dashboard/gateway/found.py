@@ -28,7 +28,7 @@ def notes(data_dir: Path) -> list[Note]:
     for path in sorted((data_dir / "gateways").glob("*.json")):
         with suppress(OSError, ValidationError):
             note = Note.model_validate_json(path.read_text())
-            if _began(note.pid) == note.began:
+            if runs(note):
                 found.append(note)
     return found
 
@@ -45,15 +45,20 @@ def announce(data_dir: Path, url: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
+def runs(note: Note) -> bool:
+    return _began(note.pid) == note.began
+
+
 def stop(note: Note) -> None:
-    if _began(note.pid) == note.began:
+    if runs(note):
         with suppress(ProcessLookupError):
             os.kill(note.pid, signal.SIGTERM)
 
 
 def _began(pid: int) -> str:
-    """When a process began, in the kernel's own count; empty if there is none."""
+    """When a process began, in the kernel's own count; empty if there is none, or it has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] == "Z" else fields[19]
     except (OSError, IndexError):
         return ""
