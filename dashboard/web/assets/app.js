@@ -15,6 +15,8 @@ const byId = (id) => document.getElementById(id);
 const page = byId("page");
 const left = sidebar();
 const open = { agencies: null, agency: null, thread: null };
+/** Why the agencies could not be listed. */
+let failed = null;
 let middle = null;
 let right = null;
 
@@ -22,7 +24,7 @@ let right = null;
 
 function place() {
   const [agency, thread] = location.hash.replace(/^#\//, "").split("/").map(decoded);
-  return { agency: agency || null, thread: thread || null };
+  return { agency: agency || null, thread: (agency && thread) || null };
 }
 
 function decoded(part) {
@@ -100,9 +102,10 @@ function render() {
 
 function renderThread() {
   const { agencies, agency, thread } = open;
-  const refused = [thread, agency].find((each) => each?.line.status === "ended")?.line.problem;
-  if (refused) {
-    if (refused.status === 401) signInAgain();
+  const refused = [thread, agency].find((each) => each?.line.status === "ended")?.line.problem ?? failed;
+  if (refused?.status === 401) {
+    signInAgain();
+  } else if (refused && !refused.passes) {
     lead(refused.message, "Choose another one on the left.");
     byId("right").replaceChildren();
   } else if (thread) {
@@ -137,9 +140,9 @@ function lead(said, advice, button, act) {
 
 /** While there is no connection. */
 function note() {
-  const lines = [open.agency?.line, open.thread?.line].filter((line) => line?.status === "waiting");
-  const away = open.agencies === null ? unreached : lines[0];
-  const words = away ? `${away.problem?.message ?? "The connection was lost."} Trying again …` : "";
+  const away = [open.agency?.line, open.thread?.line].find((line) => line?.status === "waiting");
+  const problem = away?.problem ?? (failed?.passes ? failed : null);
+  const words = away || problem ? `${problem?.message ?? "The connection was lost."} Trying again …` : "";
   byId("note").hidden = !words;
   setText(byId("note"), words);
 }
@@ -198,20 +201,16 @@ setInterval(changed, 1_000); // times that go on
 
 // Beginning.
 
-let unreached = null;
-
 async function start() {
   try {
     open.agencies = (await get("/agencies?limit=500")).agencies;
-    unreached = null;
-    follow();
+    failed = null;
   } catch (problem) {
-    unreached = { problem };
-    if (problem.status === 401) signInAgain();
-    else if (problem.passes) setTimeout(start, RETRY_MS);
-    else lead(problem.message, "Ask whoever runs this gateway.");
+    failed = problem;
+    if (problem.passes) setTimeout(start, RETRY_MS);
   }
-  changed();
+  if (failed) changed();
+  else follow();
 }
 
 show(place().thread ? "talk" : "threads");

@@ -214,9 +214,9 @@ function tailView(thread) {
   };
 }
 
-function sentView() {
+function sentView({ joins }) {
   const text = h("div", { class: "text" });
-  const who = h("span", { class: "who" }, "You · joins at the next step");
+  const who = h("span", { class: "who" }, joins ? "You · joins at the next step" : "You");
   return {
     node: h("article", { class: "entry sent", "data-role": "user" }, who, text),
     update: (message) => setText(text, message.text),

@@ -67,7 +67,7 @@ let signingIn = false;
 export function signIn(done) {
   if (signingIn) return;
   signingIn = true;
-  const text = h("input", { type: "password", required: true, autocomplete: "current-password" });
+  const text = h("input", { type: "password", required: true, autocomplete: "off" });
   const advice = "This gateway wants its secret, or a key of an agency. It is kept until you close the tab.";
   const buttons = h("div", { class: "buttons" }, h("button", { class: "main" }, "Sign in"));
   const form = h("form", {}, h("p", { class: "hint" }, advice), field("Secret", text), buttons);

@@ -15,9 +15,12 @@ export function h(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** Change a text only if it is another one: a selection in it stays. */
+const texts = new WeakMap();
+
+/** Change a text only if it is another one: a selection in it stays, and long ones cost nothing. */
 export function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  if (texts.get(node) !== text) node.textContent = text;
+  texts.set(node, text);
 }
 
 const views = new WeakMap();

@@ -105,11 +105,14 @@ export class Line {
   }
 }
 
-/** Work that is asked for again and again: soon after, and never twice at a time. */
+const SOON = 60;
+
+/** Work that is asked for again and again: soon after, never twice at a time, and at most half of the time. */
 export class Refresh {
   #work;
   #wanted = false;
   #busy = false;
+  #pause = SOON;
 
   constructor(work) {
     this.#work = work;
@@ -121,9 +124,11 @@ export class Refresh {
     this.#busy = true;
     try {
       while (this.#wanted) {
-        await new Promise((resolve) => setTimeout(resolve, 60));
+        await new Promise((resolve) => setTimeout(resolve, this.#pause));
         this.#wanted = false;
+        const began = performance.now();
         await this.#work();
+        this.#pause = Math.max(SOON, performance.now() - began);
       }
     } finally {
       this.#busy = false;

@@ -5,6 +5,7 @@
 
 import { get, Once, post, threadPath } from "/assets/api.js";
 import { Line, Refresh } from "/assets/line.js";
+import { isActive } from "/assets/words.js";
 
 export const EVENTS_SHOWN = 200;
 
@@ -32,7 +33,7 @@ export class Thread {
   trouble = null;
   /** Calls of the batch at work, by id: `{ state, text }`. */
   calls = new Map();
-  /** Messages that were accepted and are not in the transcript yet. */
+  /** Messages that were accepted and are not in the transcript yet: `{ key, text, joins, before }`. */
   sent = [];
 
   constructor(agency, id, changed) {
@@ -67,10 +68,10 @@ export class Thread {
   /** Say something: it begins a run, or joins the one in progress. Sent again after a failure, it counts once. */
   async send(text) {
     const body = this.#once.body({ messages: [{ role: "user", content: text }] });
-    const before = this.#timesSaid(text);
+    const [before, joins] = [this.#timesSaid(text), isActive(this.status)];
     await post(this.path("/invoke"), body);
     this.#once.done();
-    this.sent.push({ key: body.idempotencyKey, text, before });
+    this.sent.push({ key: body.idempotencyKey, text, joins, before });
     this.#changed();
     this.#refresh.soon();
   }

@@ -6,7 +6,7 @@ import { address } from "/assets/sidebar.js";
 import { count, number, pretty } from "/assets/words.js";
 
 /** Everything that the open thread and those below it wait for, as `{ key, threadId, agentType, call, own }`. */
-export function asked(agency, thread) {
+function asked(agency, thread) {
   const below = new Set((thread.state?.subagents ?? []).map((each) => each.childThreadId));
   const others = agency.approvals.filter(({ threadId }) => below.has(threadId) || agency.descends(threadId, thread.id));
   const own = { threadId: thread.id, agentType: thread.state?.agentType, calls: thread.pending };
@@ -17,7 +17,7 @@ export function asked(agency, thread) {
 
 /** The banner. `answered` is told of each thread that got an answer. */
 export function waitingView(answered) {
-  const title = h("h2", { class: "title" });
+  const title = h("h2", { class: "title", "aria-live": "polite" });
   const all = h("button", { type: "submit", class: "quiet" }, "Approve all");
   const head = h("form", { class: "row" }, title, all);
   const list = h("ul", { class: "asked" });
