@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -54,16 +54,8 @@ class Request(Generic[Value]):
 
     def then(self, choose: Callable[[Value], Read]) -> Request[Read]:
         """The same, for a part of its answer."""
-        return Request(
-            method=self.method,
-            path=self.path,
-            read=lambda content: choose(self.read(content)),
-            body=self.body,
-            query=self.query,
-            repeat=self.repeat,
-            done=self.done,
-            seconds=self.seconds,
-        )
+        whole: Request[Any] = self
+        return replace(whole, read=lambda content: choose(self.read(content)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from agency import api
 from agency.errors import InvalidInput, WrongState
@@ -18,8 +19,6 @@ from dashboard.command.shown import call_line
 
 if TYPE_CHECKING:
     from agency.client import Client, Thread
-
-EVERY = "all that wait"
 
 
 @app.command()
@@ -121,7 +120,7 @@ def _asked(thread: Thread, call: PendingToolCall) -> Decision:
     err.print(call_line(call))
     question = Question(call)
     while question.decision is None:
-        question.take(err.input(question.prompt, markup=False))
+        question.take(err.input(Text(question.prompt)))
     return question.decision
 
 

@@ -49,6 +49,9 @@ class Conversation(Protocol):
 
 
 class Place(Protocol):
+    def name(self, thread_id: str) -> str:
+        """By what a thread is found again."""
+
     async def begin(self, agent: str | None, task: str) -> Conversation:
         """A new thread, at work on a task."""
 
@@ -69,6 +72,9 @@ class Here:
     runtime: LocalRuntime
     thread_id: str
     default: str
+
+    def name(self, thread_id: str) -> str:
+        return thread_id
 
     async def begin(self, agent: str | None, task: str) -> Conversation:
         thread = await self.runtime.create(agent or self.default, thread_id=self.thread_id)
@@ -141,6 +147,9 @@ class There:
     """An agency at a server."""
 
     agency: AsyncAgency
+
+    def name(self, thread_id: str) -> str:
+        return f"{self.agency.id}/{thread_id}"
 
     async def begin(self, agent: str | None, task: str) -> Conversation:
         return await self.agency.create_thread(agent or await self._first(), task)

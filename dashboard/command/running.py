@@ -99,8 +99,8 @@ class Wanted:
     options: tuple[str, ...]
     """Which it takes to find the run again."""
 
-    def go_on(self, thread_id: str, *more: str) -> str:
-        return shlex.join(["agency", "run", "--continue", thread_id, *self.options, *more])
+    def go_on(self, thread: str, *more: str) -> str:
+        return shlex.join(["agency", "run", "--continue", thread, *self.options, *more])
 
 
 @asynccontextmanager
@@ -124,7 +124,7 @@ async def _run(at: AbstractAsyncContextManager[Place], wanted: Wanted) -> int:
             progress.finish()
         except asyncio.CancelledError:  # Ctrl-C; a second one ends it the hard way
             run = await _cancel(place, root)
-        return _tell(run, session, wanted)
+        return _tell(run, session, wanted, place.name(root.id))
 
 
 async def _begun(place: Place, wanted: Wanted) -> Conversation:
@@ -151,16 +151,16 @@ async def _cancel(place: Place, root: Conversation) -> RunEnvelope:
     return run
 
 
-def _tell(run: RunEnvelope, session: Session, wanted: Wanted) -> int:
+def _tell(run: RunEnvelope, session: Session, wanted: Wanted, name: str) -> int:
     """Print what came of it; what to end with."""
     if wanted.as_json:
         print_json(run)
     else:
-        _print_end(run, session, wanted)
+        _print_end(run, session, wanted, name)
     return ENDS_WITH[run.status]
 
 
-def _print_end(run: RunEnvelope, session: Session, wanted: Wanted) -> None:
+def _print_end(run: RunEnvelope, session: Session, wanted: Wanted, name: str) -> None:
     if run.status == "completed":
         _print_result(run.data)
     for error in run.errors:
@@ -171,9 +171,7 @@ def _print_end(run: RunEnvelope, session: Session, wanted: Wanted) -> None:
     used = f"{turns}, {run.meta.tokens_used.total:,} tokens, {run.meta.duration_ms / 1000:.1f} s"
     told = f"{run.status}: {used} · {'waits for a person' if ENDS_WITH[run.status] == WAITS else 'to go on'}: "
     more = () if ENDS_WITH[run.status] == WAITS else ("…",)
-    err.print(
-        told + wanted.go_on(run.meta.thread_id, *more), style="dim", markup=False, highlight=False, soft_wrap=True
-    )
+    err.print(told + wanted.go_on(name, *more), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_result(result: JsonValue) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Protocol
 
-from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
+from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import Event, EventType
 from agency.thread.views import PendingToolCall, RunEnvelope
 from agency.turn.outcomes import Decision
@@ -33,7 +33,7 @@ class Session:
         self._root = root
         self._progress = progress
         self._person = person
-        self._news: asyncio.Queue[tuple[Conversation, Event] | AgencyError | None] = asyncio.Queue()
+        self._news: asyncio.Queue[tuple[Conversation, Event] | Exception | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._at_work: set[str] = set()
         self._asking = asyncio.Lock()
@@ -60,13 +60,13 @@ class Session:
         async def watched() -> None:
             try:
                 await work
-            except AgencyError as error:
+            except Exception as error:  # for whoever waits for news
                 self._news.put_nowait(error)
 
         self._tasks.add(asyncio.create_task(watched()))
 
-    def _over(self, news: tuple[Conversation, Event] | AgencyError | None) -> bool:
-        if isinstance(news, AgencyError):
+    def _over(self, news: tuple[Conversation, Event] | Exception | None) -> bool:
+        if isinstance(news, Exception):
             raise news
         if news is not None:
             thread, event = news

@@ -103,7 +103,8 @@ def _proposed(call: JsonValue) -> str:
 def call_line(call: PendingToolCall) -> Text:
     """A call that waits for a person."""
     risk = (f"  risk: {call.risk}", "red" if call.risk == "high" else "dim")
-    return Text.assemble((as_call(call.name, call.args), "bold"), risk, (f"  {one_line(call.note)}", "dim"))
+    note = (f"  {one_line(call.note)}" if call.note else "", "dim")
+    return Text.assemble((as_call(call.name, call.args), "bold"), risk, note)
 
 
 def todo_lines(todos: JsonValue) -> list[Text]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -13,6 +13,7 @@ from rich.text import Text
 from agency import api
 from agency.events import Event, EventType
 from agency.tenancy import ThreadSummary
+from agency.thread.views import RunStatus
 from dashboard.command.console import AsJson, DataDir, app, err, print_json, print_line, print_table
 from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 from dashboard.command.shown import clean, event_line, moment
@@ -20,8 +21,7 @@ from dashboard.command.shown import clean, event_line, moment
 if TYPE_CHECKING:
     from agency.client import Thread
 
-Status = Literal["idle", "running", "paused", "completed", "canceled", "error"]
-STYLES: dict[Status, str] = {
+STYLES: dict[RunStatus, str] = {
     "idle": "dim",
     "running": "cyan",
     "paused": "bold yellow",
@@ -35,7 +35,7 @@ PAGE = 1_000
 @app.command()
 def threads(
     agency: AgencyId = None,
-    status: Annotated[Status | None, typer.Option(help="Only those whose latest run is so.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only those whose latest run is so.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
     url: ServerUrl = None,
     data_dir: DataDir = None,

@@ -228,7 +228,8 @@ def test_the_same_at_a_server(gateway: Server, tmp_path: Path) -> None:
         done = agency("run", order, "--agent", "careful", *at, folder=tmp_path)
         assert done.returncode == 3, done.stderr
         (thread,) = bakery.threads()
-        with terminal("run", "--continue", f"{bakery.id}/{thread.id}", *at, folder=tmp_path) as screen:
+        assert f"agency run --continue {bakery.id}/{thread.id} --url={gateway.url}" in done.stderr
+        with terminal("run", "--continue", f"{bakery.id}/{thread.id}", *at[:2], folder=tmp_path) as screen:
             screen.until("approve?")
             screen.type("y\n")
             screen.until("completed: 2 turns")
