@@ -16,6 +16,9 @@ from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, Wrong
 from tests.actors.shop import calls, noting, say, script
 from tests.dashboard.conftest import Serve, Server
 
+SLOW = 100.0
+"""How long a gateway may take to be there again, on a machine that is busy with other tests."""
+
 
 def until(thread: Thread, kind: EventType, after: int = 0) -> list[Event]:
     """The events of a thread up to the first of a kind."""
@@ -171,12 +174,12 @@ def test_agencies_blueprints_and_keys(client: Client, gateway: Server) -> None:
 
 def test_whoever_follows_does_not_notice_that_the_gateway_was_killed(serve: Serve, ledger: Path) -> None:
     server = serve()
-    with Client(server.url) as client:
+    with Client(server.url, patience=SLOW) as client:
         agency = client.create_agency("bakery")
         work = [calls(noting(ledger, f"{i}", 0.2)) for i in range(12)]
         thread = agency.create_thread("clerk", script(*work, say("done", delay=0.2, words=5)))
         got: list[Event] = []
-        with closing(thread.events()) as events:
+        with closing(thread.events(patience=SLOW)) as events:
             for event in events:
                 got.append(event)
                 if len(got) == 10:
@@ -194,7 +197,7 @@ def test_whoever_follows_does_not_notice_that_the_gateway_was_killed(serve: Serv
 
 def test_a_request_outlasts_a_restart_of_the_gateway(serve: Serve) -> None:
     server = serve()
-    with Client(server.url) as client:
+    with Client(server.url, patience=SLOW) as client:
         thread = client.create_agency("bakery").create_thread("clerk")
         server.kill()
         restarting = threading.Thread(target=server.restart)
