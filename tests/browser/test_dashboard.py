@@ -68,6 +68,7 @@ async def test_a_deep_link_opens_its_thread_and_the_history_leads_back(
     child = http.get(f"/agency/{agency}/agents", params={"parent": thread}).json()["agents"][0]["id"]
 
     page = await visitor.open(gateway, link(agency, child))
+    await expect(page.get_by_role("log").locator(".who").first).to_have_text("clerk")
     await expect(answer(page)).to_have_text("found it")
     await page.get_by_role("main").get_by_role("link", name="clerk").click()
     await expect(answer(page)).to_have_text("all done")
@@ -93,6 +94,7 @@ async def test_a_thread_that_is_deleted_while_it_is_open_says_so(
     finished(http, agency, thread)
     page = await visitor.open(gateway, link(agency, thread))
     await expect(answer(page)).to_have_text("hello")
+    visitor.forgive("status of 404")
     http.delete(f"/agency/{agency}/agent/{thread}")
     await expect(page.get_by_role("main")).to_contain_text("Choose another one on the left")
 

@@ -70,6 +70,11 @@ export class Agency {
     return roots.sort(byAge).reverse();
   }
 
+  /** The name of a thread's agent, as far as it is known. */
+  nameOf(id) {
+    return this.threads.get(id)?.agentType ?? "parent";
+  }
+
   /** Whether a thread is below another one. */
   descends(id, from) {
     for (let at = this.threads.get(id); at?.parent; at = this.threads.get(at.parent.threadId)) {

@@ -44,7 +44,8 @@ export function conversation(agency, thread) {
     if (!thread.state) return;
     const atEnd = fresh || scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
     const entries = transcript(thread);
-    const agent = thread.state.agentType;
+    const { agentType: agent, parent } = thread.state;
+    if (parent && entries.length) entries[0].by = agency.nameOf(parent.threadId); // a child begins with an order
     earlier.hidden = entries.length <= shown;
     keep(log, entries.slice(-shown).map((entry) => ({ ...entry, agency, agent })), ({ key }) => key, entryView);
     live.update(agent, isSpeaking(thread) ? thread.live.text : null);
@@ -75,7 +76,7 @@ function headView(agency, thread) {
       up.hidden = !parent;
       if (parent) {
         up.href = address(agency.id, parent);
-        setText(up, `${agency.threads.get(parent)?.agentType ?? "parent"} ›`);
+        setText(up, `${agency.nameOf(parent)} ›`);
       }
       status.node.hidden = !thread.run;
       if (thread.run) status.update(thread.run);
@@ -112,7 +113,7 @@ function entryView({ role, origin, agent }) {
   return {
     node,
     update(entry) {
-      setText(who, entry.origin ?? { user: "You", assistant: agent, tool: "Tool", system: "System" }[role]);
+      setText(who, entry.by ?? entry.origin ?? { user: "You", assistant: agent, tool: "Tool", system: "System" }[role]);
       if (said !== entry.text) {
         said = entry.text;
         if (role === "assistant") text.replaceChildren(...markdown(said));
@@ -205,7 +206,8 @@ function tailView(thread) {
   return {
     node: h("div", { class: "tail" }, sent, problem, note),
     update(entries) {
-      keep(sent, thread.sent, ({ key }) => key, sentView);
+      const joins = isActive(thread.status);
+      keep(sent, thread.sent.map((message) => ({ ...message, joins })), ({ key }) => key, sentView);
       setText(problem, trouble(thread));
       problem.hidden = !problem.textContent;
       const silent = !entries && !thread.sent.length && !isActive(thread.status);
@@ -214,12 +216,15 @@ function tailView(thread) {
   };
 }
 
-function sentView({ joins }) {
+function sentView() {
   const text = h("div", { class: "text" });
-  const who = h("span", { class: "who" }, joins ? "You · joins at the next step" : "You");
+  const who = h("span", { class: "who" });
   return {
     node: h("article", { class: "entry sent", "data-role": "user" }, who, text),
-    update: (message) => setText(text, message.text),
+    update(message) {
+      setText(who, message.joins ? "You · joins at the next step" : "You");
+      setText(text, message.text);
+    },
   };
 }
 

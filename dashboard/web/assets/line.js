@@ -31,7 +31,7 @@ export class Line {
 
   close() {
     this.#closed = true;
-    this.#socket?.close();
+    this.#hangUp();
     this.#skipPause();
   }
 
@@ -44,7 +44,14 @@ export class Line {
   restart(problem) {
     if (!(problem instanceof Problem)) throw problem;
     this.problem = problem;
-    this.#socket?.close();
+    this.#hangUp();
+  }
+
+  /** A socket that is not open yet is closed as soon as it is: browsers complain if it is sooner. */
+  #hangUp() {
+    const socket = this.#socket;
+    if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+    else socket?.close();
   }
 
   async #run() {

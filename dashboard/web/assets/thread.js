@@ -5,7 +5,6 @@
 
 import { get, Once, post, threadPath } from "/assets/api.js";
 import { Line, Refresh } from "/assets/line.js";
-import { isActive } from "/assets/words.js";
 
 export const EVENTS_SHOWN = 200;
 
@@ -33,7 +32,7 @@ export class Thread {
   trouble = null;
   /** Calls of the batch at work, by id: `{ state, text }`. */
   calls = new Map();
-  /** Messages that were accepted and are not in the transcript yet: `{ key, text, joins, before }`. */
+  /** Messages that were accepted and are not in the transcript yet: `{ key, text, before }`. */
   sent = [];
 
   constructor(agency, id, changed) {
@@ -68,10 +67,10 @@ export class Thread {
   /** Say something: it begins a run, or joins the one in progress. Sent again after a failure, it counts once. */
   async send(text) {
     const body = this.#once.body({ messages: [{ role: "user", content: text }] });
-    const [before, joins] = [this.#timesSaid(text), isActive(this.status)];
+    const before = this.#timesSaid(text);
     await post(this.path("/invoke"), body);
     this.#once.done();
-    this.sent.push({ key: body.idempotencyKey, text, joins, before });
+    this.sent.push({ key: body.idempotencyKey, text, before });
     this.#changed();
     this.#refresh.soon();
   }
