@@ -42,6 +42,7 @@ format: setup ## mend what can be mended automatically
 bench: setup ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.turn
 	$(BIN)/python -m benchmarks.actors
+	$(BIN)/python -m benchmarks.gateway
 
 clean: ## remove what was made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

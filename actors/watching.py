@@ -1,8 +1,8 @@
 """Following threads from anywhere: one pull at a time for each host, however many threads are followed there.
 
 A subscription yields every event after a seq, then those to come, whatever dies meanwhile: it counts the stored events
-that it has got, and begins after the last of them wherever the thread is next awake. Who reads slowly is let be: beyond
-a buffer, the thread is not followed for it until the buffer is empty again.
+that it has got, and begins after the last of them wherever the thread is next awake. Who reads slowly is let be: text
+that waits is joined, and beyond a buffer the thread is not followed for it until the buffer is empty again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from pydantic_core import from_json, to_json
 from ray.exceptions import RayError
 
 from actors.address import Address
@@ -40,6 +41,7 @@ class Subscription:
         self._watcher = watcher
         self._buffer: deque[str] = deque()
         self._news = asyncio.Event()
+        self._text_last = False  # the last event that has come in is text, which the next may continue
         self._paused = False
         self._error: AgencyError | None = None
         self.number = number
@@ -52,8 +54,11 @@ class Subscription:
         for seq, event in events:
             if seq > self.after + 1:
                 return False
-            if seq == 0 or seq == self.after + 1:
+            if seq == 0 and self._text_last and self._buffer:
+                self._buffer.extend(joined(self._buffer.pop(), event))
+            elif seq == 0 or seq == self.after + 1:
                 self._buffer.append(event)
+            self._text_last = seq == 0
             self.after = max(seq, self.after)
         self._news.set()
         if len(self._buffer) > BUFFER and not self._paused:
@@ -79,6 +84,16 @@ class Subscription:
                 self._watcher.resume(self)
             self._news.clear()
             await self._news.wait()
+
+
+def joined(text: str, more: str) -> list[str]:
+    """Two deltas as one, if they follow each other: who is behind gets fewer and longer ones."""
+    first, second = from_json(text), from_json(more)
+    one, two = first["data"], second["data"]
+    if one["runId"] != two["runId"] or one["offset"] + len(one["delta"]) != two["offset"]:
+        return [text, more]
+    second["data"] = {**one, "delta": one["delta"] + two["delta"]}
+    return [to_json(second).decode()]
 
 
 class _Line:

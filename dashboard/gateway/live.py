@@ -27,7 +27,7 @@ StillValid = Callable[[], Awaitable[bool]]
 
 
 class Feed(Protocol):
-    """Events as JSON, until it is closed or what it follows is deleted."""
+    """Events as JSON, until it is closed or what it follows is deleted. Iterating anew goes on where it was."""
 
     def __aiter__(self) -> AsyncIterator[str]: ...
 
@@ -57,22 +57,17 @@ class Lines:
 async def _beating(feed: Feed, seconds: float) -> AsyncGenerator[str | None, None]:
     """What the feed gives, and None whenever it gives nothing for so long."""
     source = aiter(feed)
-    coming: asyncio.Future[str] | None = None
     try:
         while True:
-            if coming is None:
-                coming = asyncio.ensure_future(anext(source))
-            done, _ = await asyncio.wait({coming}, timeout=seconds)
-            if not done:
+            try:
+                async with asyncio.timeout(seconds):
+                    event = await anext(source)
+            except TimeoutError:
+                source = aiter(feed)  # which goes on where that one was
                 yield None
-                continue
-            event, coming = coming.result(), None
-            yield event
+            else:
+                yield event
     finally:
-        if coming is not None:
-            coming.cancel()
-            with suppress(asyncio.CancelledError, AgencyError):
-                await coming
         feed.close()
 
 

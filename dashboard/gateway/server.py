@@ -44,6 +44,7 @@ def listen(settings: GatewaySettings) -> socket.socket:
     try:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=2_048)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets of its own
         return listening
     except OSError as error:
         raise DefinitionError(
