@@ -21,7 +21,7 @@ from actors.address import Address, Files
 from actors.background import Background
 from actors.caller import Caller
 from actors.journal import JournalPage, Span
-from agency.errors import AgencyError, NotFound, StoreError, Unavailable
+from agency.errors import AgencyError, NotFound, Unavailable
 from agency.events import Event
 from agency.store.looking import events_between
 
@@ -39,8 +39,6 @@ RETRY_MOST = 2.0
 
 Numbered = tuple[int, str]
 """An event as JSON, with its cursor in front."""
-
-_NOT_NOW = (RayError, Unavailable, StoreError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +228,9 @@ class AgencyWatcher:
         while True:
             try:
                 return feed.checked(await self._reader.page(feed.agency, after, PAGE))
-            except _NOT_NOW as error:
+            except NotFound:
+                raise
+            except (RayError, AgencyError) as error:
                 if feed.error is not None:
                     raise feed.error from error
                 wait = await _rest(feed, error, wait)
@@ -245,11 +245,11 @@ class AgencyWatcher:
                 else:
                     feed.add(feed.checked(await self._reader.page(feed.agency, feed.end, POLL_EVENTS, POLL_SECONDS)))
                 wait = RETRY_FIRST
-            except _NOT_NOW as error:
-                wait = await _rest(feed, error, wait)
-            except AgencyError as error:
+            except NotFound as error:
                 feed.fail(error)
                 self._end(feed)
+            except (RayError, AgencyError) as error:
+                wait = await _rest(feed, error, wait)
 
     def _end(self, feed: _Feed) -> None:
         if self._feeds.get(feed.agency) is feed:

@@ -129,11 +129,12 @@ class Cluster:
             return Readiness(ready=False, reason="this process has left Ray")
         try:
             async with asyncio.timeout(READY_SECONDS):
-                call = self._caller.directory.readiness.options(max_task_retries=0)
-                found: Readiness = await call.remote()
+                found: Readiness = await self._caller.ask_directory("readiness")
                 return found
         except TimeoutError:
             return Readiness(ready=False, reason="the directory does not answer")
+        except AgencyError as error:
+            return Readiness(ready=False, reason=str(error))
         except Exception as error:  # a broken Ray raises whatever it likes
             return Readiness(ready=False, reason=f"the directory cannot be reached: {type(error).__name__}")
 

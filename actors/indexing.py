@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from actors.agencies import Agencies
 from actors.background import Background
 from actors.news import News
-from agency.errors import AgencyError, NotFound
+from agency.errors import NotFound
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Desk:
             self._agencies.take(agency, news)
         except NotFound:
             pass  # it was deleted
-        except AgencyError as error:
-            log.warning("what the threads of agency %s do cannot be written down yet: %s", agency, error)
+        except Exception as error:
+            log.warning("what the threads of agency %s do cannot be written down yet: %r", agency, error)
             return False
         return True

@@ -179,7 +179,7 @@ async def test_an_installation_is_ready_when_a_thread_could_run_and_no_longer_wh
     assert (await thread.wait(PATIENCE)).data == "hello"
     await cluster.stop()
     for client in (cluster, other):
-        assert await client.ready() == Readiness(ready=False, reason="the directory cannot be reached: ActorDiedError")
+        assert await client.ready() == Readiness(ready=False, reason="the installation was stopped; join it again")
 
 
 async def test_hosts_that_cannot_start_make_nothing_ready(
