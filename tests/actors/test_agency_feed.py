@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,7 +14,7 @@ from actors.address import Files
 from agency import Event, InvalidInput, NotFound
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, directory_of, eventually
+from tests.actors.waiting import PATIENCE, asleep, eventually
 
 Seen = list[dict[str, Any]]
 
@@ -207,22 +205,6 @@ async def test_many_followers_of_an_agency_share_one_poll_which_ends_with_the_la
         feed.close()
     await eventually(lambda: not cluster._agency_watcher._background._tasks)
     assert cluster._agency_watcher._feeds == {}
-
-
-async def test_a_feed_goes_on_when_the_directory_and_the_hosts_have_died(install: Install, ledger: Any) -> None:
-    cluster = await install(actors_per_node=2)
-    agency = await cluster.create_agency("bakery")
-    feed = agency.events()
-    thread = await agency.create_thread("clerk", script(calls(noting(ledger, "x", 0.5)), say("done")))
-    seen = await read(feed, 1)
-    hosts = [host.pid for host in (await cluster.status()).hosts if host.pid is not None]
-    for pid in (*hosts, directory_of(cluster)):
-        os.kill(pid, signal.SIGKILL)
-    assert (await thread.wait(2 * PATIENCE)).data == "done"
-    expected = await truth(thread)
-    seen += await read(feed, len(expected) - 1)
-    check(seen, expected)
-    await feed.aclose()
 
 
 async def test_a_wrong_cursor_is_refused(cluster: Cluster, agency: AgencyHandle) -> None:

@@ -12,7 +12,7 @@ from agency import events
 from agency.messages import ToolCall, Usage
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, directory_of, eventually
+from tests.actors.waiting import PATIENCE, asleep, eventually
 
 CALL = ToolCall(id="c1", name="charge", args={})
 
@@ -98,8 +98,3 @@ async def test_what_happens_is_counted_and_what_there_is_now_is_known(install: I
     assert host.pid is not None
     os.kill(host.pid, signal.SIGKILL)
     await eventually(lambda: figures(cluster, host_deaths=1, runs_completed=3))
-    os.kill(directory_of(cluster), signal.SIGKILL)
-    await eventually(lambda: figures(cluster, host_deaths=0, runs_completed=0, hibernated=5))
-    await parent.invoke(script(say("more")))
-    await parent.wait(PATIENCE)
-    await eventually(lambda: figures(cluster, runs_started=1, runs_completed=1, activations=1))

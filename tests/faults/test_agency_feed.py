@@ -24,8 +24,8 @@ from tests.faults.conftest import kill, titled
 from tests.faults.test_killed_hosts import all_threads, running, stop
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
-THREADS = 20
-KILLS = 8
+THREADS = 16
+KILLS = 7
 PATIENCE = 90.0
 
 Key = tuple[str, int]
