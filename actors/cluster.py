@@ -30,6 +30,7 @@ from actors.agency_store import peek_info
 from actors.answers import unwrap
 from actors.caller import Caller, Handle, find_directory
 from actors.directory import Directory
+from actors.journal import JournalPage
 from actors.keys import Key, digest
 from actors.settings import Settings, load_system, settings
 from actors.status import Metrics, Readiness, Status
@@ -306,6 +307,11 @@ class AgencyHandle:
         """How many threads are in each status."""
         found: dict[str, int] = await self._call("counts")
         return found
+
+    async def cursor(self) -> int:
+        """The number of its latest event."""
+        page: JournalPage = await self._call("journal", None)
+        return page.upto
 
     async def stored_events(self, after: int = 0, limit: int = 100) -> list[str]:
         """The events of all threads after a cursor, as JSON: each as its thread has it, with a `cursor`."""

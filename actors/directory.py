@@ -62,6 +62,10 @@ SCAN_CHUNK = 200
 AGAIN_MS = 2_000
 LOCK_SECONDS = 5.0
 HOUSE_SECONDS = 5.0
+HEAR_SECONDS = 1.0
+
+FRESH = frozenset({"summary", "threads", "counts"})
+"""What is answered from the index, when it is up to date."""
 LOADING_SECONDS = 1.0
 STOPPING = "the installation is being stopped"
 
@@ -201,9 +205,27 @@ class Directory:
         """Call a method of an agency."""
 
         async def call() -> Any:
-            return await (await self._control()).call(agency, method, args, kwargs)
+            control = await self._control()
+            if method in FRESH or (method == "journal" and not kwargs.get("wait")):
+                await self._hear(agency)
+            return await control.call(agency, method, args, kwargs)
 
         return await answer(call())
+
+    async def _hear(self, agency: str) -> None:
+        """Have hosts tell what they have not told yet, so that whoever asks finds what has happened before."""
+        hosts = {place.host for address, place in self._places.items() if address.agency == agency}
+        told = await asyncio.gather(*(self._untold(host, agency) for host in hosts))
+        if news := [each for some in told for each in some]:
+            await self._desk.take(news)
+
+    async def _untold(self, host: str, agency: str) -> list[News]:
+        entry = self._fleet.get(host)
+        try:
+            async with asyncio.timeout(HEAR_SECONDS):
+                return [] if entry is None else list(await entry.handle.untold.remote(agency))
+        except (RayError, TimeoutError):
+            return []  # it will tell when it can, or its files will
 
     async def issue_ticket(self, digest: str, grant: str, seconds: float) -> None:
         self._tickets.add(digest, grant, seconds)

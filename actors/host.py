@@ -241,6 +241,10 @@ class Host:
         if (reading := self._consumers.pop(consumer, None)) is not None:
             reading.close()
 
+    async def untold(self, agency: str) -> list[News]:
+        """What the directory does not know yet of an agency's threads."""
+        return self._newsroom.untold(agency)
+
     async def pull(self, consumer: str) -> Batch | NotHere:
         """The next events for a consumer, of all the threads that it follows here, as soon as there are any."""
         reading = self._consumers.get(consumer)

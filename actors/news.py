@@ -118,6 +118,10 @@ class Newsroom:
         if self._unsent:
             self._send_within(SOON)
 
+    def untold(self, agency: str) -> list[News]:
+        """What the directory does not know yet of an agency's threads."""
+        return [story.news for story in self._unsent | self._sending if story.address.agency == agency]
+
     def holds(self, address: Address) -> bool:
         """Whether there is something about a thread that the directory does not know yet."""
         story = self._stories.get(address)

@@ -7,13 +7,13 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from actors import Settings, local_ray
-
-ROOT = Path(__file__).parents[1]
+from tests.gateways import ROOT as ROOT
+from tests.gateways import gateway as gateway
+from tests.gateways import serve as serve
 
 
 def pytest_configure(config: pytest.Config) -> None:

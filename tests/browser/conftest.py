@@ -10,11 +10,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright, expect
 
-from tests.dashboard.conftest import Server
 from tests.dashboard.conftest import agency as agency
-from tests.dashboard.conftest import gateway as gateway
 from tests.dashboard.conftest import http as http
-from tests.dashboard.conftest import serve as serve
+from tests.gateways import Server
 
 PATIENCE_MS = 20_000
 ARGUMENTS = (

@@ -12,8 +12,8 @@ from tests.actors.shop import calls, noting, say, script, task
 from tests.actors.waiting import eventually
 from tests.browser.conftest import Visitor
 from tests.browser.parts import answer, banner, link, shown_events, status, threads
-from tests.dashboard.conftest import Server
 from tests.dashboard.talking import create, finished, stored
+from tests.gateways import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

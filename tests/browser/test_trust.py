@@ -12,8 +12,8 @@ from tests.actors.shop import calls, noting, say
 from tests.actors.waiting import eventually
 from tests.browser.conftest import AWAY, Visitor
 from tests.browser.parts import answer, link, shown_events, status, threads
-from tests.dashboard.conftest import Serve, Server
 from tests.dashboard.talking import create, finished, stored
+from tests.gateways import Serve, Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

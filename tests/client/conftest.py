@@ -1,4 +1,4 @@
-"""The gateways of the dashboard's tests, for those of its client."""
+"""A client of the shared gateway, and an agency of one's own there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from agency.client import Agency, Client
 from tests.actors.conftest import ledger
-from tests.dashboard.conftest import Server, gateway, serve
+from tests.gateways import Server
 
-__all__ = ["agency", "client", "gateway", "ledger", "serve"]
+__all__ = ["agency", "client", "ledger"]
 
 
 @pytest.fixture

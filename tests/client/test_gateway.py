@@ -14,7 +14,7 @@ from agency import Deny, Edit, Event, EventType, Limits
 from agency.client import Agency, AsyncClient, Client, Thread
 from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, WrongState
 from tests.actors.shop import calls, noting, say, script
-from tests.dashboard.conftest import Serve, Server
+from tests.gateways import Serve, Server
 
 SLOW = 100.0
 """How long a gateway may take to be there again, on a machine that is busy with other tests."""

@@ -10,7 +10,7 @@ import httpx
 from websockets.asyncio.client import connect
 
 from tests.actors.shop import Line, script
-from tests.dashboard.conftest import Server
+from tests.gateways import Server
 
 Json = Any
 

@@ -14,8 +14,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.actors.shop import calls, say
-from tests.dashboard.conftest import Serve, Server
 from tests.dashboard.talking import Json, assert_problem, create, finished, message, socket_events
+from tests.gateways import Serve, Server
 
 SECRET = "open sesame, büro 7"
 

@@ -18,8 +18,8 @@ from dashboard.command import app
 from tests.actors.shop import Line, calls, noting, say, script
 from tests.actors.waiting import eventually
 from tests.conftest import ROOT
-from tests.dashboard.conftest import Serve, Server
 from tests.dashboard.terminals import COMMAND, agency, surroundings, terminal
+from tests.gateways import Serve, Server
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 from actors import local_ray
 from dashboard.gateway.examples import EXAMPLES
 from tests.actors.shop import calls, noting, say, task
-from tests.dashboard.conftest import Serve, Server
 from tests.dashboard.talking import Json, create, finished
+from tests.gateways import Serve, Server
 
 PATIENCE = 20.0
 

@@ -15,8 +15,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.actors.shop import calls, noting, say, task
-from tests.dashboard.conftest import Serve, Server
 from tests.dashboard.talking import Json, create, finished, message, socket_events, stored
+from tests.gateways import Serve, Server
 
 WORK = [say(f"step {n}", words=5, delay=0.2) for n in range(4)]
 
@@ -273,7 +273,6 @@ async def test_an_agencys_events_can_be_had_in_pages_and_from_any_cursor(
 async def test_an_agencys_socket_can_begin_now(gateway: Server, http: httpx.Client, agency: str) -> None:
     finished(http, agency, create(http, agency, say("before")))
     async with connect(f"{gateway.ws}/agency/{agency}/ws?after=now", proxy=None) as opened:
-        await asyncio.sleep(0.3)  # until it is heard; what came before that would be missed
         thread = create(http, agency, say("after"))
         first = json.loads(await opened.recv())
         assert (first["threadId"], first["seq"]) == (thread, 1)

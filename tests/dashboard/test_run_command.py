@@ -12,8 +12,8 @@ from agency.client import Client
 from agency.errors import AgencyError
 from dashboard.command import app
 from tests.actors.shop import calls, say, script
-from tests.dashboard.conftest import Server
 from tests.dashboard.terminals import agency, terminal
+from tests.gateways import Server
 
 SYSTEM = """
 import asyncio

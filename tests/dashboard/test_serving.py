@@ -20,8 +20,8 @@ from websockets.exceptions import WebSocketException
 from actors import Settings, local_ray
 from tests.actors.shop import calls, noting, say
 from tests.conftest import ROOT
-from tests.dashboard.conftest import Serve, Server
 from tests.dashboard.talking import Json, create, finished, socket_events, stored
+from tests.gateways import Serve, Server
 
 AGENT = """
 from agency import AgentSystem, tool

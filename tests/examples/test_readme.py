@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from actors import Settings, local_ray
-from tests.dashboard.conftest import Server
+from tests.gateways import Server
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)

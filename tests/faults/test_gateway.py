@@ -22,8 +22,8 @@ from actors import Settings, local_ray
 from agency.client import Client
 from dashboard.gateway.found import notes
 from tests.actors.shop import calls, noting, say
-from tests.dashboard.conftest import Server
 from tests.dashboard.talking import create, finished, stored
+from tests.gateways import Server
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -26,8 +26,8 @@ async def list_agencies(
     """The agencies that are visible to whoever is asking."""
     if who.agency is not None:
         return api.AgencyPage(agencies=(await cluster.agency(who.agency).info(),))
-    found = await cluster.agencies(after, limit + 1)
-    return api.AgencyPage(agencies=tuple(found[:limit]), next=found[limit - 1].id if len(found) > limit else None)
+    found = await cluster.agencies(after, limit)
+    return api.AgencyPage(agencies=tuple(found), next=found[-1].id if len(found) == limit else None)
 
 
 @router.post("/agencies", status_code=status.HTTP_201_CREATED, responses=refusals(409))

@@ -84,8 +84,8 @@ async def agency_events(
     """The stored events of all of an agency's threads after a cursor. Cursors count from 1 and never expire."""
     agency = cluster.agency(agency_id)
     if _wants_stream(request):
-        await agency.info()
-        begin = last_event_id if last_event_id is not None else None if after == "now" else after
+        latest = await agency.cursor()
+        begin = last_event_id if last_event_id is not None else latest if after == "now" else after
         return _stream(
             request, partial(cluster.subscribe_agency, agency_id, begin), "cursor", _still_valid(request, who)
         )
@@ -141,9 +141,9 @@ async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
     """Every stored event of an agency's threads after the cursor `?after=`, then those to come; or from `now` on."""
 
     async def subscribe(cluster: Cluster) -> Feed:
-        await cluster.agency(agency_id).info()
         now = websocket.query_params.get("after") == "now"
-        return cluster.subscribe_agency(agency_id, None if now else _after(websocket))
+        latest = await cluster.agency(agency_id).cursor()  # settled before the socket opens
+        return cluster.subscribe_agency(agency_id, latest if now else _after(websocket))
 
     await _serve(websocket, agency_id, subscribe)
 

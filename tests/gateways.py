@@ -1,0 +1,92 @@
+"""Gateways as their users start them: processes, on the Ray that all tests share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from actors import Settings
+from dashboard.gateway.found import notes
+
+ROOT = Path(__file__).parents[1]
+START_SECONDS = 90.0
+
+Serve = Callable[..., "Server"]
+
+
+class Server:
+    """A gateway process, with what it wrote."""
+
+    def __init__(self, settings: Settings, log: Path, *options: str, **environment: str) -> None:
+        self.settings = settings
+        self.log = log
+        self._options = options
+        self.environment = {"AGENCY_NAMESPACE": settings.namespace, "AGENCY_HIBERNATE_AFTER": "60", **environment}
+        self._begin("0")
+
+    def _begin(self, port: str) -> None:
+        command = [sys.executable, "-m", "dashboard.command", "serve", self.settings.system]
+        command += ["--port", port, "--data-dir", str(self.settings.data_dir), *self._options]
+        with self.log.open("ab") as out:
+            environment = {**os.environ, **self.environment}
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+        self.url = self._until_announced()
+
+    def _until_announced(self) -> str:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            for note in notes(self.settings.data_dir):
+                if note.pid == self.process.pid:
+                    return note.url
+            time.sleep(0.05)
+        raise AssertionError(f"the gateway did not start:\n{self.log.read_text()}")
+
+    @property
+    def ws(self) -> str:
+        return self.url.replace("http://", "ws://")
+
+    def client(self, **headers: str) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        """Begin again at the same address."""
+        self._begin(self.url.rpartition(":")[2])
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def gateway(ray_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The gateway that most tests share, without a secret; each test makes an agency of its own."""
+    server = Server(ray_settings, tmp_path_factory.mktemp("gateway") / "log")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def serve(ray_settings: Settings, tmp_path: Path) -> Iterator[Serve]:
+    """Start a gateway of one's own, beside the shared one."""
+    made: list[Server] = []
+
+    def start(*options: str, **environment: str) -> Server:
+        made.append(Server(ray_settings, tmp_path / f"gateway-{len(made)}.log", *options, **environment))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.stop()
