@@ -13,9 +13,10 @@ import structlog
 from structlog.types import EventDict, Processor
 
 
-def _without_rays(logger: object, method: str, event: EventDict) -> EventDict:
-    """Ray adds a time of its own to every record in its processes."""
+def _without_theirs(logger: object, method: str, event: EventDict) -> EventDict:
+    """Ray adds a time of its own to every record in its processes, and uvicorn its message in colours."""
     event.pop("_ray_timestamp_ns", None)
+    event.pop("color_message", None)
     return event
 
 
@@ -24,7 +25,7 @@ _SHARED: list[Processor] = [
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
-    _without_rays,
+    _without_theirs,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
 

@@ -31,6 +31,7 @@ INHERITED = "AGENCY_LISTENS_ON"
 SEND_BYTES = 256 * 1024
 """What the kernel keeps for one client that does not read; it would be megabytes, and there may be thousands."""
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 START_SECONDS = 120.0
 LOOK_SECONDS = 1.0
 
@@ -63,14 +64,16 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, self.handle_exit, each, None)
+        self.heed_signals()
         try:
             yield
         finally:
-            for each in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(each)
+            for each in SIGNALS:
+                asyncio.get_running_loop().remove_signal_handler(each)
+
+    def heed_signals(self) -> None:
+        for each in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(each, self.handle_exit, each, None)
 
 
 class Gateway:
@@ -114,6 +117,7 @@ class Gateway:
         cluster: Cluster | None = None
         try:
             cluster = await Cluster.join(self._installation, renew=True)
+            self._server.heed_signals()  # again: Ray would print a stack at each
             await self._until_ready(cluster)
             self._app.state.cluster = cluster
             with announce(self._installation.data_dir, url_of(self._listening)):
