@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from agency.errors import NewerStore, NotAThreadStore, StoreError
 from agency.events import Event
@@ -59,7 +59,10 @@ _GLANCE = f"""
            coalesce((SELECT ts FROM events ORDER BY seq DESC LIMIT 1), 0),
            coalesce({_BORN}, '')
 """
-_EVENTS = "SELECT seq, ts, type, run, data FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
+_EVENTS = f"""
+    SELECT value, seq, ts, type, run, data FROM meta, events
+    WHERE key = 'thread_id' AND seq BETWEEN ? AND ? AND {_BORN} >= ? ORDER BY seq
+"""
 
 
 def glance(path: Path) -> Glance:
@@ -82,23 +85,24 @@ def events_between(path: Path, first: int, last: int, born: str) -> list[Event]:
     Raises `StoreError` if they cannot be read just now.
     """
 
-    def read(db: sqlite3.Connection) -> list[Event]:
-        if schema.check(db, str(path)) == 0:
-            return []
-        ((found, thread_id),) = db.execute(f"SELECT {_BORN}, (SELECT value FROM meta WHERE key = 'thread_id')")
-        if found is None or found < born:
-            return []
-        return [event_of(cast(str, thread_id), *row) for row in db.execute(_EVENTS, (first, last))]
-
     try:
-        return _look(path, read)
-    except (NewerStore, NotAThreadStore) as error:
-        log.warning("events %d to %d are left out: %s", first, last, error)
-        return []
+        rows = _look(path, lambda db: db.execute(_EVENTS, (first, last, born)).fetchall())
     except sqlite3.Error as error:
-        if not path.exists():
+        if _is_nobodys(path):
             return []
         raise StoreError(f"cannot read {path}: {error}") from error
+    return [event_of(*row) for row in rows]
+
+
+def _is_nobodys(path: Path) -> bool:
+    """Whether there is no thread in a file, or no file."""
+    try:
+        return not path.exists() or _look(path, lambda db: schema.check(db, str(path))) == 0
+    except (NewerStore, NotAThreadStore) as error:
+        log.warning("what it tells is left out: %s", error)
+        return True
+    except sqlite3.Error:
+        return not path.exists()
 
 
 def _look(path: Path, read: Callable[[sqlite3.Connection], Found]) -> Found:
