@@ -9,8 +9,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+_PARSING = threading.Lock()  # Python 3.11 cannot do it in two threads at once
 
 MODELS = ("OPENAI_", "ANTHROPIC_")
 """Variables that begin so are handed to hosts, wherever they are."""
@@ -59,7 +62,8 @@ def _file(name: str, folders: Sequence[str]) -> Path | None:
 def _imports(name: str, path: Path) -> Iterator[str]:
     """What a file may import; names that are no modules do no harm."""
     try:
-        tree = ast.parse(path.read_bytes())
+        with _PARSING:
+            tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
