@@ -176,9 +176,11 @@ class Directory:
         """Where a thread is awake; it is woken if it is not. `missed` is an activation that was not to be found."""
         return await answer(self._locate(address, missed))
 
-    async def released(self, address: Address, n: int, wake_at: int | None) -> None:
-        """A host has let a thread go."""
+    async def released(self, address: Address, n: int, wake_at: int | None, untold: News | None) -> None:
+        """A host has let a thread go, with what it has not told of it yet: the host may be given back for that."""
         await self._started.wait()
+        if untold is not None:
+            self._background.go(self._desk.see_to([untold]))
         place = self._places.get(address)
         if place is not None and place.n == n and address not in self._moving:
             self._vacate(address, place)

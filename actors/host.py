@@ -195,7 +195,7 @@ class Host:
             awake = self._awake.pop(address, None)
             if awake is not None:
                 await self._close(awake)
-                self._newsroom.forget(address)
+                self._newsroom.end(address)
 
     async def load(self) -> HostLoad:
         working = sum(not awake.idle for awake in self._awake.values())
@@ -310,8 +310,8 @@ class Host:
         """Close a thread and tell the directory, with the time at which it has to be awake again."""
         after = self._settings.hibernate_after
         async with self._turns.of(address):
-            if self._awake.get(address) is not awake or self._newsroom.holds(address):
-                return  # who goes leaves nothing untold: this host may be given back
+            if self._awake.get(address) is not awake:
+                return
             wake_at: int | None = None
             if awake.agent.alive:
                 wake_at = awake.agent.wake_at
@@ -322,8 +322,8 @@ class Host:
                 wake_at = now_ms() + 1000  # it could not write, or was overtaken: look again in a while
             del self._awake[address]
             await self._close(awake)
-        self._newsroom.forget(address)
-        await self._caller.released(address, awake.n, wake_at)
+            untold = self._newsroom.end(address)
+        await self._caller.released(address, awake.n, wake_at, untold)
 
     async def _tell(self, news: list[News], totals: Totals) -> Taken:
         call = self._caller.remote.directory.take_news.options(max_task_retries=0)
@@ -351,9 +351,9 @@ class HostCaller:
             return await self.remote.call(address, method, *args)
         return unwrap(answered)
 
-    async def released(self, address: Address, n: int, wake_at: int | None) -> None:
-        with suppress(RayError):  # the next directory will ask
-            await self.remote.directory.released.remote(address, n, wake_at)
+    async def released(self, address: Address, n: int, wake_at: int | None, untold: News | None) -> None:
+        with suppress(RayError):  # the next directory will ask, and look into the files
+            await self.remote.directory.released.remote(address, n, wake_at, untold)
 
 
 class ThreadRuntime:

@@ -122,14 +122,11 @@ class Newsroom:
         """What the directory does not know yet of an agency's threads."""
         return [story.news for story in self._unsent | self._sending if story.address.agency == agency]
 
-    def holds(self, address: Address) -> bool:
-        """Whether there is something about a thread that the directory does not know yet."""
-        story = self._stories.get(address)
-        return story in self._unsent or story in self._sending
-
-    def forget(self, address: Address) -> None:
-        """A thread is no longer here."""
-        self._stories.pop(address, None)
+    def end(self, address: Address) -> News | None:
+        """A thread is no longer here. What the directory does not know of it yet, if anything."""
+        story = self._stories.pop(address, None)
+        untold = story is not None and (story in self._unsent or story in self._sending)
+        return story.news if story is not None and untold else None
 
     def _send_within(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

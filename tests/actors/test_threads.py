@@ -259,9 +259,9 @@ async def test_a_parent_that_hibernates_is_woken_by_its_childs_timeout_and_by_it
 ) -> None:
     cluster = await install(hibernate_after=0.3)
     agency = await cluster.create_agency("patient")
-    slow = task(calls(noting(ledger, "x", 30)), say("never"), timeoutMs=2_000)
+    slow = task(calls(noting(ledger, "x", 30)), say("never"), timeoutMs=4_000)
     hasty = await agency.create_thread("clerk", script(calls(slow), say("too late")))
-    patient = await agency.create_thread("clerk", script(calls(task(say("report", delay=2.0))), say("thanks")))
+    patient = await agency.create_thread("clerk", script(calls(task(say("report", delay=4.0))), say("thanks")))
     await eventually(lambda: "begin:x" in ledger.read_text())
     await eventually(lambda: asleep(cluster, hasty, patient))
     assert str(hasty.address) in (await cluster.status()).alarms
