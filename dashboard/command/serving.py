@@ -28,9 +28,15 @@ def serve(
 
     Ray is started if none runs. Threads go on when this ends; [bold]agency down[/] stops everything.
     """
+    from dashboard.gateway import keeper
+    from dashboard.gateway.listening import listen
     from dashboard.gateway.settings import gateway_settings
 
     settings = gateway_settings(host=host, port=port, insecure=insecure or None)
+    if not keeper.is_kept():
+        with listen(settings) as listening:
+            raise typer.Exit(keeper.Keeper(listening).run())
+    kept = keeper.Kept()
 
     from actors import logs
     from agency.system import load_system
@@ -41,7 +47,7 @@ def serve(
     logs.set_up(wanted.log_level)
     load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
     err.print("starting …")
-    asyncio.run(Gateway(settings, wanted).run(partial(_greet, wanted)))
+    asyncio.run(Gateway(settings, wanted, kept).run(partial(_greet, wanted)))
 
 
 async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:

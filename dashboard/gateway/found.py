@@ -34,11 +34,11 @@ def notes(data_dir: Path) -> list[Note]:
 
 
 @contextmanager
-def announce(data_dir: Path, url: str) -> Iterator[None]:
+def announce(data_dir: Path, pid: int, url: str) -> Iterator[None]:
     folder = data_dir / "gateways"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{os.getpid()}.json"
-    path.write_text(Note(pid=os.getpid(), began=_began(os.getpid()), url=url).model_dump_json())
+    path = folder / f"{pid}.json"
+    path.write_text(Note(pid=pid, began=_began(pid), url=url).model_dump_json())
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """Running the gateway: listen at once, join the installation beside it, and stay with it.
 
-If the local Ray dies with everything in it, the gateway begins anew in the same process, with the same socket: Ray's
-client cannot be trusted after that, and whoever calls meanwhile waits a little.
+If the local Ray dies with everything in it, this process ends, and its keeper starts another: Ray's client cannot be
+trusted after that.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,45 +16,21 @@ import structlog
 import uvicorn
 
 from actors import Cluster, Settings, local_ray
-from agency.errors import AgencyError, DefinitionError, Unavailable
+from agency.errors import AgencyError, Unavailable
+from dashboard.gateway import keeper
 from dashboard.gateway.app import create_app
 from dashboard.gateway.found import announce
+from dashboard.gateway.keeper import Kept
+from dashboard.gateway.listening import url_of
 from dashboard.gateway.settings import GatewaySettings
 
 log = structlog.get_logger(__name__)
 
-INHERITED = "AGENCY_LISTENS_ON"
-"""The socket that a gateway that begins anew already has."""
-
-SEND_BYTES = 256 * 1024
-"""What the kernel keeps for one client that does not read; it would be megabytes, and there may be thousands."""
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 START_SECONDS = 120.0
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 
 OnReady = Callable[[Cluster, str], Awaitable[None]]
-
-
-def listen(settings: GatewaySettings) -> socket.socket:
-    if (inherited := os.environ.pop(INHERITED, None)) is not None:
-        return socket.socket(fileno=int(inherited))
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listening = socket.create_server((settings.host, settings.port), family=family, backlog=2_048)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets of its own
-        return listening
-    except OSError as error:
-        raise DefinitionError(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; --port chooses another"
-        ) from error
-
-
-def url_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
 
 
 class _Server(uvicorn.Server):
@@ -77,10 +51,9 @@ class _Server(uvicorn.Server):
 
 
 class Gateway:
-    def __init__(self, settings: GatewaySettings, installation: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: GatewaySettings, installation: Settings, kept: Kept) -> None:
         self._installation = installation
-        self._listening = listen(settings)
+        self._kept = kept
         self._app = create_app(settings)
         self._server = _Server(
             uvicorn.Config(
@@ -96,19 +69,16 @@ class Gateway:
             )
         )
         self._failure: AgencyError | None = None
-        self._begin_anew = False
 
     async def run(self, on_ready: OnReady) -> None:
         """Serve until told to stop. Raises what keeps the installation from running."""
         beside = asyncio.create_task(self._accompany(on_ready))
         try:
-            await self._server.serve(sockets=[self._listening.dup()])  # it closes what it is given
+            await self._server.serve(sockets=[self._kept.listening])
         finally:
             beside.cancel()
             with suppress(asyncio.CancelledError):
                 await beside
-        if self._begin_anew:
-            self._exec()
         if self._failure is not None:
             raise self._failure
 
@@ -120,14 +90,16 @@ class Gateway:
             self._server.heed_signals()  # again: Ray would print a stack at each
             await self._until_ready(cluster)
             self._app.state.cluster = cluster
-            with announce(self._installation.data_dir, url_of(self._listening)):
-                await on_ready(cluster, url_of(self._listening))
+            url = url_of(self._kept.listening)
+            with announce(self._installation.data_dir, self._kept.keeper, url):
+                self._kept.tell_ready()
+                await on_ready(cluster, url)
                 await self._look_after()
         except AgencyError as error:
             self._failure = error
         finally:
             self._server.should_exit = True
-            if cluster is not None and not self._begin_anew:
+            if cluster is not None:
                 await cluster.close()
 
     async def _until_ready(self, cluster: Cluster) -> None:
@@ -138,19 +110,13 @@ class Gateway:
             await asyncio.sleep(0.1)
 
     async def _look_after(self) -> None:
-        """Return when the local Ray is gone; one that was joined elsewhere is looked after there."""
+        """Return when the local Ray was stopped; one that was joined elsewhere is looked after there."""
         data_dir = self._installation.data_dir
         if await asyncio.to_thread(local_ray.find, data_dir) is None:
             await asyncio.Event().wait()
         while await asyncio.to_thread(local_ray.find, data_dir) is not None:  # noqa: ASYNC110  # another process's
             await asyncio.sleep(LOOK_SECONDS)
-        self._begin_anew = local_ray.was_started(data_dir)
-        log.warning("Ray has died; beginning anew" if self._begin_anew else "the installation was stopped")
-
-    def _exec(self) -> None:
-        environment = dict(os.environ)
-        if self._settings.secret is not None:
-            environment["AGENCY_SECRET"] = self._settings.secret.get_secret_value()
-        os.set_inheritable(self._listening.fileno(), True)
-        environment[INHERITED] = str(self._listening.fileno())
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+        if local_ray.was_started(data_dir):
+            log.warning("Ray has died; beginning anew")
+            os._exit(keeper.AGAIN)  # at once, before Ray's client ends this process in its own way
+        log.warning("the installation was stopped")

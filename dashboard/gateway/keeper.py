@@ -1,0 +1,93 @@
+"""The process that people start: it holds the socket, and keeps a gateway behind it alive.
+
+A gateway is a client of Ray, and Ray ends its clients when it dies itself. So the gateway is a child of this process,
+which starts it again with the same socket; whoever calls meanwhile waits a little. The child ends with this process,
+however that ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from types import FrameType
+
+SOCKET = "AGENCY_KEPT_SOCKET"
+LINE = "AGENCY_KEPT_LINE"
+"""What a kept gateway finds in its environment: the socket, and where to say that it is ready."""
+
+AGAIN = 75
+"""The exit code of a gateway that wants to be started again."""
+
+TRIES = 8
+PAUSE_MOST = 10.0
+PR_SET_PDEATHSIG = 1
+
+
+class Keeper:
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+
+    def run(self) -> int:
+        """Keep a gateway alive until it ends on purpose, or never gets ready: its exit code."""
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, self._pass_on)
+        failures, served = 0, False
+        while True:
+            code, ready = self._serve()
+            served, failures = served or ready, 0 if ready else failures + 1
+            if code == 0 or self._stopping or not served or failures > TRIES:
+                return code if code >= 0 else 128 - code
+            time.sleep(min(0.1 * 2**failures, PAUSE_MOST))
+
+    def _serve(self) -> tuple[int, bool]:
+        """One gateway: its exit code, and whether it ever was ready."""
+        heard, told = os.pipe()
+        kept = (self._listening.fileno(), told)
+        environment = {**os.environ, SOCKET: str(kept[0]), LINE: str(told)}
+        command = [sys.executable, *sys.orig_argv[1:]]
+        self._child = subprocess.Popen(command, env=environment, pass_fds=kept, process_group=0)
+        os.close(told)
+        try:
+            code = self._child.wait()
+            os.set_blocking(heard, False)
+            try:
+                return code, os.read(heard, 1) != b""
+            except BlockingIOError:
+                return code, False
+        finally:
+            os.close(heard)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+        if self._child is not None:
+            self._child.send_signal(number)
+
+
+# In the child.
+
+
+def is_kept() -> bool:
+    return SOCKET in os.environ
+
+
+class Kept:
+    """What a kept gateway has of its keeper."""
+
+    def __init__(self) -> None:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        self.keeper = os.getppid()
+        self._line = int(os.environ.pop(LINE))
+        kept = int(os.environ.pop(SOCKET))
+        for each in (kept, self._line):
+            os.set_inheritable(each, False)
+        self.listening = socket.socket(fileno=kept)
+
+    def tell_ready(self) -> None:
+        os.write(self._line, b"1")

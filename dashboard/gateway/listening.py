@@ -1,0 +1,30 @@
+"""The gateway's socket."""
+
+from __future__ import annotations
+
+import socket
+
+from agency.errors import DefinitionError
+from dashboard.gateway.settings import GatewaySettings
+
+SEND_BYTES = 256 * 1024
+"""What the kernel keeps for one client that does not read; it would be megabytes, and there may be thousands."""
+
+
+def listen(settings: GatewaySettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=2_048)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets of its own
+        return listening
+    except OSError as error:
+        raise DefinitionError(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; --port chooses another"
+        ) from error
+
+
+def url_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"
