@@ -7,12 +7,14 @@ twice, and a subagent with a tool of its own. Some of them are watched all the t
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -109,6 +111,7 @@ async def test_every_run_ends_right_while_hosts_the_directory_and_then_everythin
     assert len(children) == 2 * THREADS, "one child each, and no twins"
     for thread_id in children:
         await check_calls(agency.thread(thread_id), noted)
+    await check_feed(agency, children)
     for i in range(THREADS):
         assert sum(entry.what == f"charge:c{i}" for entry in noted) == 1, "what must not happen twice did not"
     for watch in watches:
@@ -133,6 +136,19 @@ async def check_calls(thread: ThreadHandle, noted: list[Entry]) -> None:
         again = [entry for entry in noted if re.fullmatch(rf"{thread.id}\.\d+\.\d+\.{re.escape(call_id)}", entry.key)]
         last = milliseconds(ends[-1])
         assert all(entry.at <= last for entry in again), "a call that had ended ran again"
+
+
+async def check_feed(agency: AgencyHandle, threads: list[str]) -> None:
+    """Every event of every thread is in the agency's feed, once, by cursors without a gap."""
+    stored = [event for thread_id in threads for event in await agency.thread(thread_id).stored_events(0, 1_000)]
+    seen: list[dict[str, Any]] = []
+    async with asyncio.timeout(30):
+        async for text in agency.events():
+            seen.append(json.loads(text))
+            if len(seen) == len(stored):
+                break
+    assert [event["cursor"] for event in seen] == list(range(1, len(stored) + 1))
+    assert {(event["threadId"], event["seq"]) for event in seen} == {(event.thread_id, event.seq) for event in stored}
 
 
 def milliseconds(event: Event) -> int:
