@@ -28,7 +28,7 @@ from actors.settings import Settings
 from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
-from agency.events import timestamp
+from agency.events import OURS, timestamp
 from agency.local import HOPELESS
 from agency.messages import Message
 from agency.parcels import Report, Spawn
@@ -259,7 +259,7 @@ class Agency:
         blueprint = await self._active(order.agent_type)
         first = (Message(role="user", content=order.message),)
         await self._register(
-            Creation(metadata=metadata, blueprint=blueprint, messages=first, key=f"spawn:{order.parent.token}")
+            Creation(metadata=metadata, blueprint=blueprint, messages=first, key=f"{OURS}spawn:{order.parent.token}")
         )
 
     async def _register(self, creation: Creation) -> None:

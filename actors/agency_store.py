@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import NewerStore, NotFound, StoreError
-from agency.events import timestamp
+from agency.events import OURS, timestamp
 from agency.messages import Message
 from agency.store.store import Storage
 from agency.tenancy import AgencyInfo, KeyInfo, ThreadSummary
@@ -66,7 +66,7 @@ class Creation(Wire):
     blueprint: Blueprint
     messages: tuple[Message, ...] = ()
     """What its first run begins with; without any, it waits for one."""
-    key: str = "creation"
+    key: str = f"{OURS}creation"
     """The idempotency key of that."""
     limits: Limits | None = None
     files: dict[str, str] = {}

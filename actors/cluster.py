@@ -38,7 +38,7 @@ from actors.watching import Subscription, Watcher
 from agency.blueprint import RequestContext, ThreadMetadata
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
-from agency.events import Event, timestamp
+from agency.events import OURS, Event, timestamp
 from agency.messages import Message
 from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey, ThreadSummary
 from agency.thread.thread import acceptable
@@ -444,7 +444,7 @@ def _within(what: str, given: object, least: float, most: float, *, whole: bool 
 
 def _key() -> str:
     """For a call that may have to be repeated because its answer was lost."""
-    return f"call:{secrets.token_hex(12)}"
+    return f"{OURS}call:{secrets.token_hex(12)}"
 
 
 async def _described(wanted: Settings, *, start: bool) -> tuple[Handle, Settings]:

@@ -58,6 +58,8 @@ def join(settings: Settings, *, start: bool = True) -> None:
         return
     address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
     if address is None:
+        if start:
+            _folder(settings.data_dir).mkdir(parents=True, exist_ok=True)
         with _alone(settings.data_dir):
             running = find(settings.data_dir)
             if running is not None:
@@ -188,14 +190,15 @@ def _noted(data_dir: Path) -> LocalRay | None:
 
 
 def _folder(data_dir: Path) -> Path:
-    folder = data_dir / "ray"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return data_dir / "ray"
 
 
 @contextmanager
 def _alone(data_dir: Path) -> Iterator[None]:
     """Two who start at once shall not start two."""
+    if not _folder(data_dir).exists():
+        yield  # nothing was ever started here, and nothing will be
+        return
     with (_folder(data_dir) / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -52,7 +52,7 @@ def set_up(level: str = "INFO", stream: TextIO = sys.stderr) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for noisy in ("uvicorn.access", "httpx", "httpcore"):
+    for noisy in ("uvicorn.error", "httpx", "httpcore"):  # uvicorn's has the tickets of sockets
         logging.getLogger(noisy).setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(_is_true)
     structlog.configure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, JsonValue, StrictBool, StringConstraints, model_validator
 
 from agency.blueprint import Isolation, ModelName, Name, ParentInfo, ThreadMetadata
 from agency.events import Event
@@ -17,7 +17,7 @@ from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
 from agency.wire import Wire
 
-Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 AgencyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Files = Annotated[dict[str, str], Field(description="Text files by absolute path, put into the agent's filesystem.")]
 IdempotencyKey = Annotated[
@@ -182,7 +182,7 @@ class Answer(Wire):
         }
     )
 
-    approved: bool | None = None
+    approved: StrictBool | None = None
     reason: Annotated[str, Field(max_length=10_000, description="Told to the model if the calls are denied.")] = ""
     modified_tool_calls: Annotated[
         tuple[ToolCall, ...],

@@ -18,6 +18,9 @@ from pydantic_core import to_json
 from agency.messages import ToolCall, Usage
 from agency.wire import Wire
 
+OURS = "\x1f"
+"""With which idempotency keys of our own begin, so that they never meet a user's."""
+
 PREVIEW_CHARS = 2_000
 """An event shows at most this much of a tool's output or a child's report; the transcript has all of it."""
 
@@ -83,7 +86,8 @@ def thread_created(agent_type: str) -> NewEvent:
 
 
 def request_accepted(idempotency_key: str | None) -> NewEvent:
-    return NewEvent(EventType.REQUEST_ACCEPTED, {"idempotencyKey": idempotency_key} if idempotency_key else {})
+    theirs = idempotency_key is not None and not idempotency_key.startswith(OURS)
+    return NewEvent(EventType.REQUEST_ACCEPTED, {"idempotencyKey": idempotency_key} if theirs else {})
 
 
 def run_started() -> NewEvent:

@@ -35,7 +35,7 @@ from agency.errors import (
     NotFound,
     WrongState,
 )
-from agency.events import timestamp
+from agency.events import OURS, timestamp
 from agency.parcels import Cancel, Report, Spawn
 from agency.runtime import Progress
 from agency.store.looking import glance, holds_thread
@@ -174,7 +174,7 @@ class LocalRuntime:
                 update={"agency_id": order.agency_id, "request": order.request, "parent": order.parent}
             )
             child = await self._awake(order.to, create=(metadata, blueprint))
-            await child.send(order.message, idempotency_key=f"spawn:{order.parent.token}")
+            await child.send(order.message, idempotency_key=f"{OURS}spawn:{order.parent.token}")
         except HOPELESS as error:
             await self.deliver(order.refused(str(error)))
 

@@ -45,7 +45,10 @@ def address(url: str | None, data_dir: Path | None) -> str | None:
     """Where the server is, as far as anybody has said; None leaves it to the client."""
     if url or os.environ.get("AGENCY_URL"):
         return url or os.environ["AGENCY_URL"]
-    return next((note.url for note in notes(data_folder(data_dir))), None)
+    found = next((note.url for note in notes(data_folder(data_dir))), None)
+    if found is None and (data_dir is not None or os.environ.get("AGENCY_DATA_DIR")):
+        raise NotFound(f"no server runs for {data_folder(data_dir)}: `agency serve` starts one, --url names another")
+    return found
 
 
 def server(url: str | None, data_dir: Path | None) -> Client:

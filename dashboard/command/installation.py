@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from agency.errors import NotFound
+from agency.errors import InvalidInput, NotFound
 from dashboard.command.console import AsJson, DataDir, System, app, err, out, print_json
 from dashboard.gateway.found import notes, runs, stop
 
@@ -33,7 +33,10 @@ def installation(data_dir: Path | None, system: str = DEMO) -> Settings:
 
 
 def chosen(system: str | None) -> str:
-    return system or os.environ.get("AGENCY_SYSTEM") or DEMO
+    name = system or os.environ.get("AGENCY_SYSTEM") or DEMO
+    if ":" not in name:
+        raise InvalidInput(f"name your agents as module:name, as in {name}:system")
+    return name
 
 
 @app.command()

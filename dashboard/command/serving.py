@@ -44,7 +44,8 @@ def serve(
 
     os.environ.pop("AGENCY_SECRET", None)  # nobody's but ours: hosts run other people's code
     wanted = installation(data_dir, chosen(system))
-    logs.set_up(wanted.log_level)
+    quiet = err.is_terminal and "AGENCY_LOG_LEVEL" not in os.environ  # a person wants the address, not each request
+    logs.set_up("WARNING" if quiet else wanted.log_level)
     load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
     err.print("starting …")
     asyncio.run(Gateway(settings, wanted, kept).run(partial(_greet, wanted)))

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import structlog
 from fastapi import Depends, Security
-from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPBearer
 from pydantic import SecretStr
 from starlette.requests import HTTPConnection
 
@@ -27,6 +27,7 @@ from agency.wire import Wire
 from dashboard.gateway.paths import AgencyId
 
 TICKET_SECONDS = 30.0
+STREAM = "text/event-stream"
 
 Role = Literal["viewer", "operator", "admin"]
 RANKS: dict[Role, int] = {"viewer": 0, "operator": 1, "admin": 2}
@@ -64,9 +65,10 @@ class Doorkeeper:
         """Whoever shows this. A key counts as what it is, also where no secret is needed."""
         if ticket is not None:
             grant = await cluster.redeem_ticket(ticket)
-            if grant is None:
+            principal = None if grant is None else Principal.model_validate_json(grant)
+            if principal is None or not await self.still_valid(cluster, principal):
                 raise Unauthorized("the ticket is unknown, used or too old: ask for a new one at POST /tickets")
-            return Principal.model_validate_json(grant)
+            return principal
         if credential is not None and (agency := agency_of_key(credential)) is not None:
             return await _holder(cluster, agency, credential)
         if self._secret is None:
@@ -107,7 +109,6 @@ async def _holder(cluster: Cluster, agency: str, text: str) -> Principal:
 
 _bearer = HTTPBearer(auto_error=False, description="The secret, or a key of an agency.")
 _header = APIKeyHeader(name="X-SECRET", auto_error=False, description="The secret, or a key of an agency.")
-_query = APIKeyQuery(name="ticket", auto_error=False, description="A ticket from `POST /tickets`.")
 
 
 def credential(connection: HTTPConnection) -> str | None:
@@ -116,6 +117,11 @@ def credential(connection: HTTPConnection) -> str | None:
     if scheme.lower() == "bearer" and bearer.strip():
         return bearer.strip()
     return connection.headers.get("x-secret")
+
+
+def is_live(connection: HTTPConnection) -> bool:
+    """Whether it asks for a live feed: what browsers cannot send headers with, and tickets are for."""
+    return connection.scope["type"] == "websocket" or STREAM in connection.headers.get("accept", "")
 
 
 def cluster_of(connection: HTTPConnection) -> Cluster:
@@ -127,7 +133,7 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
 
 async def principal_of(connection: HTTPConnection) -> Principal:
     doorkeeper: Doorkeeper = connection.app.state.doorkeeper
-    ticket = connection.query_params.get("ticket")
+    ticket = connection.query_params.get("ticket") if is_live(connection) else None
     principal = await doorkeeper.who(cluster_of(connection), credential(connection), ticket)
     if principal.key is not None:
         structlog.contextvars.bind_contextvars(key=principal.key)
@@ -150,8 +156,8 @@ def may(needed: Role) -> Callable[..., Awaitable[Principal]]:
     return check
 
 
-SCHEMES = (Security(_bearer), Security(_header), Security(_query))
-"""For the OpenAPI document: any one of them."""
+SCHEMES = (Security(_bearer), Security(_header))
+"""For the OpenAPI document: either of them. Live feeds take a ticket, too, as `?ticket=`."""
 
 TheCluster = Annotated[Cluster, Depends(cluster_of)]
 Viewer = Depends(may("viewer"))

@@ -7,12 +7,15 @@ back with the number of the last event that it has got. So slow clients cost a b
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic_core import from_json
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agency.errors import AgencyError, NotFound, RateLimited
@@ -71,6 +74,36 @@ async def _beating(feed: Feed, seconds: float) -> AsyncGenerator[str | None, Non
         feed.close()
 
 
+class _Watch:
+    """Looks at a client's key again from time to time, however busy the line is."""
+
+    def __init__(self, still_valid: StillValid, every: float) -> None:
+        self._still_valid = still_valid
+        self._every = every
+        self._looked = time.monotonic()
+
+    async def is_valid(self) -> bool:
+        if time.monotonic() - self._looked < self._every:
+            return True
+        self._looked = time.monotonic()
+        return await self._still_valid()
+
+
+class BoundedStream(StreamingResponse):
+    """An answer whose reader may take only so long for each piece."""
+
+    def __init__(self, body: AsyncIterator[str], slow: float, **more: Any) -> None:
+        super().__init__(body, **more)
+        self._slow = slow
+
+    async def stream_response(self, send: Send) -> None:
+        async def bounded(message: Message) -> None:
+            async with asyncio.timeout(self._slow):
+                await send(message)
+
+        await super().stream_response(bounded)
+
+
 async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> str:
     """Send a feed over a socket that was accepted, until one of the two ends: why it was."""
     sending = asyncio.create_task(_send(websocket, feed, lines, still_valid))
@@ -94,11 +127,12 @@ async def _send(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: Sti
     """Send until something is in the way: the code with which to close, and why."""
     since = _now()
     events = _beating(feed, lines.beat)
+    watch = _Watch(still_valid, lines.beat)
     try:
         async for event in events:
+            if not await watch.is_valid():
+                return REVOKED, "the key was revoked"
             if event is None:
-                if not await still_valid():
-                    return REVOKED, "the key was revoked"
                 continue
             async with asyncio.timeout(lines.slow):
                 await websocket.send_text(event)
@@ -124,12 +158,13 @@ async def as_sent_events(feed: Feed, number: str, lines: Lines, still_valid: Sti
     """A feed in the format of server-sent events; `number` names the field that is an event's id."""
     since = _now()
     events = _beating(feed, lines.beat)
+    watch = _Watch(still_valid, lines.beat)
     yield "retry: 1000\n\n"
     try:
         async for event in events:
+            if not await watch.is_valid():
+                return
             if event is None:
-                if not await still_valid():
-                    return
                 yield ": the line is alive\n\n"
                 continue
             found = from_json(event)[number]

@@ -98,18 +98,26 @@ def _status(error: AgencyError) -> int | None:
 
 def _explain(error: RequestValidationError) -> str:
     """What is wrong, in one line; never with the input itself, which may be long or secret."""
-    problems = []
+    problems: dict[str, None] = {}  # the same may be found twice
     for each in error.errors():
         where = ".".join(str(part) for part in each["loc"] if part != "body")
-        problems.append(f"{where}: {each['msg']}" if where else str(each["msg"]))
+        problems[f"{where}: {each['msg']}" if where else str(each["msg"])] = None
     return "; ".join(problems)[:2_000]
 
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, RequestValidationError) and not _is_json(request):
+        error = errors.InvalidInput("a body is JSON, sent with `Content-Type: application/json`")
     answer = as_problem(error)
     if answer.status_code == 405:
         answer.headers["Allow"] = ", ".join(_methods(request.app, request.url.path))
     return answer
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    empty = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
+    return empty or kind == "application/json" or kind.endswith("+json")
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:

@@ -26,6 +26,8 @@ class GatewaySettings(BaseSettings):
     """Listen on other addresses than loopback without a secret."""
     cors_origins: tuple[Origin, ...] = ()
     """Web pages of these origins may use the API from a browser; no others but the dashboard itself."""
+    trusted_proxies: str = ""
+    """Addresses of proxies, separated by commas, whose X-Forwarded-For says where a request came from."""
     body_bytes: Annotated[int, Field(ge=1_024)] = 16 * 1024 * 1024
     """The largest request that is accepted."""
     rate: Annotated[float, Field(gt=0)] = 1_000.0

@@ -9,22 +9,21 @@ from typing import Annotated, Any, Literal
 import structlog
 from fastapi import APIRouter, Depends, Header, Query, Request, WebSocket
 from pydantic import Field
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from actors import Cluster
 from actors.address import Address
 from agency import api
-from agency.errors import AgencyError, InvalidInput
-from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, may, principal_of
+from agency.errors import AgencyError, InvalidInput, NotFound
+from dashboard.gateway.access import STREAM, Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
 from dashboard.gateway.guard import check_caller
-from dashboard.gateway.live import Feed, Lines, StillValid, as_sent_events, over_socket
+from dashboard.gateway.live import BoundedStream, Feed, Lines, StillValid, as_sent_events, over_socket
 from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
 
 router = APIRouter(tags=["events"])
 log = structlog.get_logger(__name__)
 
-STREAM = "text/event-stream"
 LastEventId = Annotated[
     int | None,
     Header(ge=0, lt=2**63, description="For server-sent events: begin after this one, whatever `after` says."),
@@ -59,7 +58,7 @@ async def thread_events(
 ) -> api.EventPage | Response:
     """A thread's events after a seq. Seqs count from 1 without a gap and never expire."""
     thread = cluster.thread(agency_id, thread_id)
-    if _wants_stream(request):
+    if is_live(request):
         await thread.metadata()
         begin = after if last_event_id is None else last_event_id
         return _stream(request, partial(cluster.subscribe, thread.address, begin), "seq", _still_valid(request, who))
@@ -83,7 +82,7 @@ async def agency_events(
 ) -> api.AgencyEventPage | Response:
     """The stored events of all of an agency's threads after a cursor. Cursors count from 1 and never expire."""
     agency = cluster.agency(agency_id)
-    if _wants_stream(request):
+    if is_live(request):
         latest = await agency.cursor()
         begin = last_event_id if last_event_id is not None else latest if after == "now" else after
         return _stream(
@@ -94,10 +93,6 @@ async def agency_events(
     found = await agency.stored_events(after, limit)
     events = tuple(api.AgencyEvent.model_validate_json(each) for each in found)
     return api.AgencyEventPage(events=events, next=events[-1].cursor if len(events) == limit else None)
-
-
-def _wants_stream(request: Request) -> bool:
-    return STREAM in request.headers.get("accept", "")
 
 
 def _still_valid(connection: Request | WebSocket, who: Principal) -> StillValid:
@@ -116,9 +111,8 @@ def _stream(request: Request, subscribe: Callable[[], Feed], number: str, still_
         finally:
             lines.__exit__()
 
-    return StreamingResponse(
-        body(), media_type=STREAM, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    )
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return BoundedStream(body(), lines.slow, media_type=STREAM, headers=headers)
 
 
 # Sockets.
@@ -148,6 +142,11 @@ async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
     await _serve(websocket, agency_id, subscribe)
 
 
+@router.websocket("/{path:path}")
+async def no_socket(websocket: WebSocket, path: str) -> None:
+    await websocket.send_denial_response(as_problem(NotFound("there is no socket at this address")))
+
+
 async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Any]) -> None:
     lines: Lines = websocket.app.state.lines
     try:
@@ -165,6 +164,6 @@ async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Clus
 
 def _after(websocket: WebSocket) -> int:
     given = websocket.query_params.get("after") or "0"
-    if not (given.isascii() and given.isdigit() and int(given) < 2**63):
+    if not (given.isascii() and given.isdigit() and len(given) < 20 and int(given) < 2**63):
         raise InvalidInput(f"after is a whole number from 0, not {given!r:.100}")
     return int(given)

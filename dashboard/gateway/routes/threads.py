@@ -11,6 +11,7 @@ from actors import Cluster, ThreadHandle
 from agency import api
 from agency.blueprint import ThreadMetadata
 from agency.errors import InvalidInput, NotFound
+from agency.events import OURS
 from agency.tenancy import ThreadSummary
 from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunStatus
 from agency.turn.outcomes import Approve, Decision, Edit
@@ -139,7 +140,7 @@ async def run(
 async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.Answer) -> api.Ok:
     """Answer the calls that wait for a person: all at once, or each by its id. Those not named go on waiting."""
     thread = cluster.thread(agency_id, thread_id)
-    key = None if body.idempotency_key is None else f"approve:{body.idempotency_key}"
+    key = None if body.idempotency_key is None else f"{OURS}approve:{body.idempotency_key}"
     if body.decisions is not None:
         await thread.decide(body.decisions, idempotency_key=key)
     elif body.modified_tool_calls:
