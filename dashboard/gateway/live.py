@@ -92,8 +92,9 @@ class _Watch:
 class BoundedStream(StreamingResponse):
     """An answer whose reader may take only so long for each piece."""
 
-    def __init__(self, body: AsyncIterator[str], slow: float, **more: Any) -> None:
+    def __init__(self, body: AsyncGenerator[str, None], slow: float, **more: Any) -> None:
         super().__init__(body, **more)
+        self._body = body
         self._slow = slow
 
     async def stream_response(self, send: Send) -> None:
@@ -101,7 +102,10 @@ class BoundedStream(StreamingResponse):
             async with asyncio.timeout(self._slow):
                 await send(message)
 
-        await super().stream_response(bounded)
+        try:
+            await super().stream_response(bounded)
+        finally:
+            await self._body.aclose()
 
 
 async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> str:

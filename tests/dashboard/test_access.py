@@ -352,3 +352,40 @@ async def test_a_socket_of_a_revoked_key_is_closed(guarded: Server, owner: httpx
             await asyncio.wait_for(socket.recv(), 30)
         assert caught.value.rcvd is not None
         assert caught.value.rcvd.code == 4401
+
+
+async def test_a_revoked_key_opens_nothing_by_a_ticket_either(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    made = key(owner, agency, "admin")
+    with holding(guarded, made["key"]) as holder:
+        tickets = [holder.post("/tickets").json()["ticket"] for _ in range(3)]
+    with guarded.client() as stranger:  # a ticket is for live feeds, and for nothing else
+        assert_problem(stranger.post("/tickets", params={"ticket": tickets[0]}), 401, "ERR_UNAUTHORIZED")
+        assert_problem(stranger.get(f"/agency/{agency}", params={"ticket": tickets[0]}), 401, "ERR_UNAUTHORIZED")
+    owner.delete(f"/agency/{agency}/keys/{made['id']}")
+    with pytest.raises(InvalidStatus) as caught:
+        await anext(socket_events(guarded, f"/agency/{agency}/ws?ticket={tickets[1]}"))
+    assert caught.value.response.status_code == 401
+
+
+async def test_a_busy_socket_of_a_revoked_key_is_closed_too(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    thread = create(owner, agency, say("on and on", words=300, delay=30))
+    made = key(owner, agency, "viewer")
+    path = f"{guarded.ws}/agency/{agency}/agent/{thread}/ws"
+    async with connect(path, additional_headers={"X-SECRET": made["key"]}, proxy=None) as socket:
+        await socket.recv()
+        owner.delete(f"/agency/{agency}/keys/{made['id']}")
+        with pytest.raises(ConnectionClosed) as caught:
+            async with asyncio.timeout(20):
+                while True:
+                    await socket.recv()
+    assert caught.value.rcvd is not None
+    assert caught.value.rcvd.code == 4401
+    owner.delete(f"/agency/{agency}")
+
+
+def test_where_a_request_came_from_is_not_for_clients_to_say(gateway: Server, http: httpx.Client, agency: str) -> None:
+    body = {"agentType": "clerk"}
+    made = http.post(f"/agency/{agency}/agents", json=body, headers={"X-Forwarded-For": "192.0.2.9"}).json()
+    assert made["request"]["ip"] == "127.0.0.1"

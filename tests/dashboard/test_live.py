@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.actors.shop import calls, noting, say, task
 from tests.dashboard.talking import Json, create, finished, message, socket_events, stored
@@ -67,7 +67,7 @@ async def test_a_socket_begins_after_any_seq(gateway: Server, http: httpx.Client
                 await asyncio.wait_for(opened.recv(), 0.5)
 
 
-@pytest.mark.parametrize("after", ["-1", "x", "1.5", "²", str(2**63)])
+@pytest.mark.parametrize("after", ["-1", "x", "1.5", "²", str(2**63), "9" * 5_000])
 async def test_a_socket_that_begins_nowhere_is_refused(
     gateway: Server, http: httpx.Client, agency: str, after: str
 ) -> None:
@@ -215,6 +215,38 @@ async def test_a_deleted_thread_closes_its_sockets(gateway: Server, http: httpx.
             await asyncio.wait_for(opened.recv(), 20)
     assert caught.value.rcvd is not None
     assert caught.value.rcvd.code == 4404
+
+
+async def test_a_stream_that_is_not_read_ends_and_gives_its_place_back(
+    serve: Serve, http: httpx.Client, agency: str
+) -> None:
+    thread = create(http, agency)
+    for n in range(3):
+        http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say(f"{n}" * 800_000))})
+        finished(http, agency, thread)
+    strict = serve(AGENCY_SLOW="0.5")
+    host, port = strict.url.removeprefix("http://").split(":")
+    with socket.socket() as narrow:
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        narrow.connect((host, int(port)))
+        lines = [f"GET /agency/{agency}/agent/{thread}/events HTTP/1.1", f"Host: {host}", "Accept: text/event-stream"]
+        narrow.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert narrow.recv(15) == b"HTTP/1.1 200 OK"
+        with strict.client() as client:
+            for _ in range(300):
+                if "agency_feeds_open 0.0" in client.get("/metrics").text:
+                    break
+                await asyncio.sleep(0.05)
+            else:
+                raise AssertionError("it is still served")
+
+
+async def test_there_is_no_socket_elsewhere(gateway: Server) -> None:
+    for path in ("/ws", "/agency/x/nothing/ws"):
+        with pytest.raises(InvalidStatus) as caught:
+            await anext(socket_events(gateway, path))
+        assert caught.value.response.status_code == 404
+        assert json.loads(caught.value.response.body)["code"] == "ERR_NOT_FOUND"
 
 
 # All of an agency's threads.

@@ -202,7 +202,7 @@ def test_calls_are_decided_one_by_one(http: httpx.Client, agency: str, asked: tu
         {"decisions": {}},
         {"decisions": {"unknown": {"decision": "approve"}}},
         {"decisions": {"unknown": {"decision": "perhaps"}}},
-        {"approved": "certainly"},
+        {"approved": "yes"},
         {"approved": True, "surprise": 1},
     ],
 )
@@ -345,3 +345,24 @@ def test_what_is_meant_for_another_thread_is_refused(http: httpx.Client, agency:
         assert_problem(answer, 400, "ERR_INVALID_INPUT")
     right = {"messages": message(say("yes")), "threadId": thread, "agentType": "clerk"}
     assert http.post(f"/agency/{agency}/agent/{thread}/invoke", json=right).status_code == 202
+
+
+def test_keys_of_different_requests_do_not_meet(http: httpx.Client, agency: str, asked: tuple[str, Path]) -> None:
+    thread, _ = asked
+    at = f"/agency/{agency}/agent/{thread}"
+    for key in ("creation", "approve:q", "q"):
+        body = {"messages": message(say(f"by {key}")), "idempotencyKey": key}
+        assert http.post(f"{at}/invoke", json=body).status_code == 202
+    assert http.post(f"{at}/approve", json={"approved": True, "idempotencyKey": "q"}).status_code == 200
+    assert finished(http, agency, thread)["status"] == "completed"
+    said = [m["content"] for m in http.get(f"{at}/state").json()["state"]["messages"] if m["role"] == "user"]
+    assert ["by creation" in said[1], "by approve:q" in said[2], "by q" in said[3]] == [True, True, True]
+    accepted = [e["data"] for e in stored(http, agency, thread) if e["type"] == "request.accepted"]
+    assert [data.get("idempotencyKey") for data in accepted] == [None, "creation", "approve:q", "q"]
+
+
+def test_a_body_that_is_not_sent_as_json_is_told_so(http: httpx.Client, agency: str) -> None:
+    for headers in ({"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        answer = http.post(f"/agency/{agency}/agents", content=b'{"agentType": "clerk"}', headers=headers)
+        assert "application/json" in assert_problem(answer, 400, "ERR_INVALID_INPUT")
+    assert http.get(f"/agency/{agency}/agents").json()["agents"] == []

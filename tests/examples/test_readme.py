@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -35,9 +36,10 @@ def serving(shared: Settings, folder: Path, system: str) -> Iterator[Server]:
     local_ray.join(shared)
     running = local_ray.find(shared.data_dir)
     assert running is not None
+    path = json.dumps([str(folder)])
     own = {"system": system, "data_dir": folder / "data", "namespace": f"readme-{secrets.token_hex(4)}"}
     server = Server(
-        shared.model_copy(update=own), folder / "log", AGENCY_RAY_ADDRESS=running.address, PYTHONPATH=str(folder)
+        shared.model_copy(update=own), folder / "log", AGENCY_RAY_ADDRESS=running.address, AGENCY_PYTHON_PATH=path
     )
     try:
         yield server
