@@ -47,6 +47,7 @@ class Server:
                 if note.pid == self.process.pid:
                     return note.url
             time.sleep(0.05)
+        self.kill()
         raise AssertionError(f"the gateway did not start:\n{self.log.read_text()}")
 
     @property
