@@ -118,7 +118,7 @@ def test_every_answer_in_the_document_is_described_and_examples_are_right(http: 
 
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
-    "response_headers_conformance,negative_data_rejection,unsupported_method,allow_header_conformance"
+    "response_headers_conformance,unsupported_method,allow_header_conformance"
 )
 
 
@@ -132,8 +132,8 @@ def test_nothing_that_fits_the_document_or_does_not_gets_a_5xx_or_an_undocumente
     names = f'[parameters]\nagency_id = "{agency}"\nthread_id = "{thread}"\n' if known else ""
     config.write_text(names)
     command = ["--config-file", str(config), "run", f"{gateway.url}/openapi.json", "--checks", CHECKS]
-    command += ["--max-examples", "8", "--phases", "examples,coverage,fuzzing", "--generation-deterministic"]
-    command += ["--continue-on-failure", "--request-timeout", "30", "--workers", "2"]
+    command += ["--max-examples", "5", "--phases", "examples,coverage,fuzzing", "--generation-deterministic"]
+    command += ["--continue-on-failure", "--request-timeout", "30", "--workers", "1"]
     if known:
         command += ["--exclude-method", "DELETE"]
     done = subprocess.run(
