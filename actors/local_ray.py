@@ -106,14 +106,14 @@ def _join_running(settings: Settings) -> bool:
     """Join the cluster that somebody has started on this machine, as by `ray start --head`."""
     current = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / CURRENT
     address = current.read_text().strip() if current.exists() else ""
-    if not _listens(address):
+    if not listens(address):
         return False
     _use_home_token()
     _connect(address, settings)
     return True
 
 
-def _listens(address: str) -> bool:
+def listens(address: str) -> bool:
     """Whether anybody is at an address; Ray itself would take its time to say no."""
     host, _, port = address.rpartition(":")
     try:
@@ -174,7 +174,7 @@ def _is_marked(pid: int, mark: str) -> bool:
 def find(data_dir: Path) -> LocalRay | None:
     """The local Ray of a data folder, if it runs."""
     noted = _noted(data_dir)
-    return noted if noted is not None and noted.processes and _listens(noted.address) else None
+    return noted if noted is not None and noted.processes and listens(noted.address) else None
 
 
 def was_started(data_dir: Path) -> bool:

@@ -51,7 +51,7 @@ class AgencyChange(Wire):
 
 class AgencyPage(Wire):
     agencies: tuple[AgencyInfo, ...]
-    next: str | None = Field(default=None, description="`after` of the next page; null on the last.")
+    next: str | None = Field(default=None, description="`after` of the next page; null if this is all there is.")
 
 
 # Blueprints.

@@ -24,10 +24,10 @@ from agency.clock import now_ms
 from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from agency.events import timestamp
 from agency.wire import Wire
+from dashboard.gateway.live import STREAM
 from dashboard.gateway.paths import AgencyId
 
 TICKET_SECONDS = 30.0
-STREAM = "text/event-stream"
 
 Role = Literal["viewer", "operator", "admin"]
 RANKS: dict[Role, int] = {"viewer": 0, "operator": 1, "admin": 2}

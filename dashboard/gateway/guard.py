@@ -7,6 +7,7 @@ nothing that changes anything, and no sockets, from pages of other sites.
 
 from __future__ import annotations
 
+import http
 import ipaddress
 import re
 import time
@@ -28,6 +29,8 @@ CLIENTS = 10_000
 
 QUIET = ("/healthz", "/metrics")
 """Asked all the time, and not worth a line in the log unless they fail."""
+
+METHODS = frozenset(http.HTTPMethod)
 
 _PATH = re.compile(r"/agency/(?P<agency>[\w-]+)(?:/agent/(?P<thread>[\w-]+))?")
 
@@ -156,8 +159,9 @@ class _Exchange:
 
     def _note(self, seconds: float) -> None:
         method, path, status = self._scope["method"], self._scope["path"], self._status or 499
+        counted = method if method in METHODS else "other"  # whatever clients think of must not become series
         route = getattr(self._scope.get("route"), "path", "none")
-        REQUESTS.labels(method, route, str(status)).inc()
-        LATENCY.labels(method, route).observe(seconds)
+        REQUESTS.labels(counted, route, str(status)).inc()
+        LATENCY.labels(counted, route).observe(seconds)
         if path not in QUIET or status >= 400:
             log.info("request", method=method, path=path, status=status, ms=round(1000 * seconds, 1))

@@ -39,12 +39,17 @@ class Keeper:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, self._pass_on)
         failures, served = 0, False
-        while True:
+        while not self._is_stopping():
             code, ready = self._serve()
             served, failures = served or ready, 0 if ready else failures + 1
-            if code == 0 or self._stopping or not served or failures > TRIES:
+            if code == 0 or not served or failures > TRIES:
                 return code if code >= 0 else 128 - code
-            time.sleep(min(0.1 * 2**failures, PAUSE_MOST))
+            if not self._is_stopping():
+                time.sleep(min(0.1 * 2**failures, PAUSE_MOST))
+        return 0
+
+    def _is_stopping(self) -> bool:
+        return self._stopping  # a signal may say so at any moment
 
     def _serve(self) -> tuple[int, bool]:
         """One gateway: its exit code, and whether it ever was ready."""

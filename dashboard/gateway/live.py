@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic_core import from_json
 from starlette.responses import StreamingResponse
@@ -25,6 +25,7 @@ GONE, REVOKED, TOO_SLOW, RESTART = 4404, 4401, 4408, 1012
 """Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; come back."""
 
 CLOSE_SECONDS = 1.0
+STREAM = "text/event-stream"
 
 StillValid = Callable[[], Awaitable[bool]]
 
@@ -57,21 +58,18 @@ class Lines:
         OPEN_FEEDS.set(self._open)
 
 
-async def _beating(feed: Feed, seconds: float) -> AsyncGenerator[str | None, None]:
+async def _beating(feed: Feed, seconds: float) -> AsyncIterator[str | None]:
     """What the feed gives, and None whenever it gives nothing for so long."""
     source = aiter(feed)
-    try:
-        while True:
-            try:
-                async with asyncio.timeout(seconds):
-                    event = await anext(source)
-            except TimeoutError:
-                source = aiter(feed)  # which goes on where that one was
-                yield None
-            else:
-                yield event
-    finally:
-        feed.close()
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                event = await anext(source)
+        except TimeoutError:
+            source = aiter(feed)  # which goes on where that one was
+            yield None
+        else:
+            yield event
 
 
 class _Watch:
@@ -89,23 +87,24 @@ class _Watch:
         return await self._still_valid()
 
 
-class BoundedStream(StreamingResponse):
-    """An answer whose reader may take only so long for each piece."""
+class LiveStream(StreamingResponse):
+    """A feed as server-sent events, to a reader who may take only so long for each; `number` names an event's id."""
 
-    def __init__(self, body: AsyncGenerator[str, None], slow: float, **more: Any) -> None:
-        super().__init__(body, **more)
-        self._body = body
-        self._slow = slow
+    def __init__(self, subscribe: Callable[[], Feed], number: str, lines: Lines, still_valid: StillValid) -> None:
+        super().__init__((), media_type=STREAM, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._subscribe = subscribe
+        self._number = number
+        self._lines = lines
+        self._still_valid = still_valid
 
     async def stream_response(self, send: Send) -> None:
         async def bounded(message: Message) -> None:
-            async with asyncio.timeout(self._slow):
+            async with asyncio.timeout(self._lines.slow):
                 await send(message)
 
-        try:
+        with self._lines, closing(self._subscribe()) as feed:
+            self.body_iterator = _as_sent_events(feed, self._number, self._lines, self._still_valid)
             await super().stream_response(bounded)
-        finally:
-            await self._body.aclose()
 
 
 async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> str:
@@ -130,10 +129,9 @@ async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_vali
 async def _send(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> tuple[int, str]:
     """Send until something is in the way: the code with which to close, and why."""
     since = _now()
-    events = _beating(feed, lines.beat)
     watch = _Watch(still_valid, lines.beat)
     try:
-        async for event in events:
+        async for event in _beating(feed, lines.beat):
             if not await watch.is_valid():
                 return REVOKED, "the key was revoked"
             if event is None:
@@ -147,8 +145,6 @@ async def _send(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: Sti
         return GONE, str(error)[:100]
     except (AgencyError, WebSocketDisconnect):
         pass
-    finally:
-        await events.aclose()
     return RESTART, "come back with the number of the last event that you have"
 
 
@@ -158,14 +154,12 @@ async def _read(websocket: WebSocket) -> None:
         pass
 
 
-async def as_sent_events(feed: Feed, number: str, lines: Lines, still_valid: StillValid) -> AsyncGenerator[str, None]:
-    """A feed in the format of server-sent events; `number` names the field that is an event's id."""
+async def _as_sent_events(feed: Feed, number: str, lines: Lines, still_valid: StillValid) -> AsyncIterator[str]:
     since = _now()
-    events = _beating(feed, lines.beat)
     watch = _Watch(still_valid, lines.beat)
     yield "retry: 1000\n\n"
     try:
-        async for event in events:
+        async for event in _beating(feed, lines.beat):
             if not await watch.is_valid():
                 return
             if event is None:
@@ -176,8 +170,6 @@ async def as_sent_events(feed: Feed, number: str, lines: Lines, still_valid: Sti
             _measure(event, since)
     except AgencyError:
         return
-    finally:
-        await events.aclose()
 
 
 def _now() -> str:

@@ -114,9 +114,11 @@ class Gateway:
     async def _look_after(self) -> None:
         """Return when the local Ray was stopped; one that was joined elsewhere is looked after there."""
         data_dir = self._installation.data_dir
-        if await asyncio.to_thread(local_ray.find, data_dir) is None:
+        running = await asyncio.to_thread(local_ray.find, data_dir)
+        if running is None:
             await asyncio.Event().wait()
-        while await asyncio.to_thread(local_ray.find, data_dir) is not None:  # noqa: ASYNC110  # another process's
+            return
+        while await asyncio.to_thread(local_ray.listens, running.address):  # noqa: ASYNC110  # another process's
             await asyncio.sleep(LOOK_SECONDS)
         if local_ray.was_started(data_dir):
             log.warning("Ray has died; beginning anew")

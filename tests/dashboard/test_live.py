@@ -149,13 +149,19 @@ async def _first(lines: Json, count: int) -> Json:
             return
 
 
-async def test_a_client_that_does_not_read_is_sent_away_and_misses_nothing_when_it_returns(
-    serve: Serve, http: httpx.Client, agency: str
-) -> None:
+def long_thread(http: httpx.Client, agency: str) -> str:
+    """A thread with more in its events than any buffer between a gateway and its client holds."""
     thread = create(http, agency)
     for n in range(3):
         http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say(f"{n}" * 800_000))})
         finished(http, agency, thread)
+    return thread
+
+
+async def test_a_client_that_does_not_read_is_sent_away_and_misses_nothing_when_it_returns(
+    serve: Serve, http: httpx.Client, agency: str
+) -> None:
+    thread = long_thread(http, agency)
     strict = serve(AGENCY_SLOW="0.5")
     host, port = strict.url.removeprefix("http://").split(":")
     narrow = socket.create_connection((host, int(port)))
@@ -220,10 +226,7 @@ async def test_a_deleted_thread_closes_its_sockets(gateway: Server, http: httpx.
 async def test_a_stream_that_is_not_read_ends_and_gives_its_place_back(
     serve: Serve, http: httpx.Client, agency: str
 ) -> None:
-    thread = create(http, agency)
-    for n in range(3):
-        http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say(f"{n}" * 800_000))})
-        finished(http, agency, thread)
+    thread = long_thread(http, agency)
     strict = serve(AGENCY_SLOW="0.5")
     host, port = strict.url.removeprefix("http://").split(":")
     with socket.socket() as narrow:

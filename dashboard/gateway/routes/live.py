@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,9 +16,9 @@ from actors import Cluster
 from actors.address import Address
 from agency import api
 from agency.errors import AgencyError, InvalidInput, NotFound
-from dashboard.gateway.access import STREAM, Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
+from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
 from dashboard.gateway.guard import check_caller
-from dashboard.gateway.live import BoundedStream, Feed, Lines, StillValid, as_sent_events, over_socket
+from dashboard.gateway.live import STREAM, Feed, Lines, LiveStream, StillValid, over_socket
 from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
 
@@ -61,7 +62,7 @@ async def thread_events(
     if is_live(request):
         await thread.metadata()
         begin = after if last_event_id is None else last_event_id
-        return _stream(request, partial(cluster.subscribe, thread.address, begin), "seq", _still_valid(request, who))
+        return _stream(request, who, partial(cluster.subscribe, thread.address, begin), "seq")
     events = tuple(await thread.stored_events(after, limit))
     return api.EventPage(events=events, next=events[-1].seq if len(events) == limit else None)
 
@@ -85,9 +86,7 @@ async def agency_events(
     if is_live(request):
         latest = await agency.cursor()
         begin = last_event_id if last_event_id is not None else latest if after == "now" else after
-        return _stream(
-            request, partial(cluster.subscribe_agency, agency_id, begin), "cursor", _still_valid(request, who)
-        )
+        return _stream(request, who, partial(cluster.subscribe_agency, agency_id, begin), "cursor")
     if after == "now":
         raise InvalidInput("a page begins after a number; `now` is for live feeds")
     found = await agency.stored_events(after, limit)
@@ -100,19 +99,8 @@ def _still_valid(connection: Request | WebSocket, who: Principal) -> StillValid:
     return partial(doorkeeper.still_valid, cluster_of(connection), who)
 
 
-def _stream(request: Request, subscribe: Callable[[], Feed], number: str, still_valid: StillValid) -> Response:
-    lines: Lines = request.app.state.lines
-    lines.__enter__()
-
-    async def body() -> Any:
-        try:
-            async for piece in as_sent_events(subscribe(), number, lines, still_valid):
-                yield piece
-        finally:
-            lines.__exit__()
-
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return BoundedStream(body(), lines.slow, media_type=STREAM, headers=headers)
+def _stream(request: Request, who: Principal, subscribe: Callable[[], Feed], number: str) -> Response:
+    return LiveStream(subscribe, number, request.app.state.lines, _still_valid(request, who))
 
 
 # Sockets.
@@ -147,14 +135,13 @@ async def no_socket(websocket: WebSocket, path: str) -> None:
     await websocket.send_denial_response(as_problem(NotFound("there is no socket at this address")))
 
 
-async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Any]) -> None:
+async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Awaitable[Feed]]) -> None:
     lines: Lines = websocket.app.state.lines
     try:
         check_caller(websocket)
         who = await principal_of(websocket)
         who.check(agency_id, "viewer")
-        with lines:
-            feed: Feed = await subscribe(cluster_of(websocket))
+        with lines, closing(await subscribe(cluster_of(websocket))) as feed:
             await websocket.accept()
             why = await over_socket(websocket, feed, lines, _still_valid(websocket, who))
             log.info("socket closed", path=websocket.url.path, why=why, **websocket.path_params)
