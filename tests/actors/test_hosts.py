@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 
 def title(pid: int | None) -> str:
     """The name under which a process runs; empty if it has ended."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, ProcessLookupError):  # it may end while it is read
         return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode()
     return ""
 
