@@ -164,10 +164,12 @@ class ModelError(AgencyError):
         model_code: str = "ERR_API",
         retryable: bool = False,
         retry_after_ms: int | None = None,
+        request_id: str | None = None,
     ) -> None:
         self.model_code = model_code
         self.retryable = retryable
         self.retry_after_ms = retry_after_ms
+        self.request_id = request_id
         super().__init__(message)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from agency.wire import Wire
 
 MESSAGE_CHARS = 1_000_000
 """The longest message that is accepted."""
+
+IMAGE_BYTES = 5_000_000
+"""The largest image that is accepted; providers refuse larger ones."""
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -23,12 +26,30 @@ class ToolCall(Wire):
     meta: JsonValue = None
 
 
+class Image(Wire):
+    """A picture: its bytes in base64 (`data`, with their `media_type`), or an address from which the provider gets it."""
+
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"] | None = None
+    data: Annotated[str, Field(max_length=IMAGE_BYTES * 4 // 3 + 4)] | None = None
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2_000)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if (self.data is None) == (self.url is None):
+            raise ValueError("an image has either `data` or a `url`")
+        if self.data is not None and self.media_type is None:
+            raise ValueError("an image's `data` needs its `mediaType`")
+        return self
+
+
 class Message(Wire):
     """`origin` names the middleware that added it; a `transient` message is shown to the next model call only."""
 
     id: str = ""
     role: Role
     content: str = ""
+    images: tuple[Image, ...] = ()
+    """A user's."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     origin: str | None = None
@@ -37,11 +58,13 @@ class Message(Wire):
 
 
 class Usage(Wire):
-    """Tokens of one or more model calls; `cached_input` and `reasoning` are parts of `input` and `output`."""
+    """Tokens of one or more model calls. `cached_input` (read from the provider's cache) and `cache_write` (written to
+    it) are parts of `input`, `reasoning` is one of `output`."""
 
     input: int = 0
     output: int = 0
     cached_input: int = 0
+    cache_write: int = 0
     reasoning: int = 0
 
     @property
@@ -53,5 +76,6 @@ class Usage(Wire):
             input=self.input + other.input,
             output=self.output + other.output,
             cached_input=self.cached_input + other.cached_input,
+            cache_write=self.cache_write + other.cache_write,
             reasoning=self.reasoning + other.reasoning,
         )

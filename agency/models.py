@@ -10,9 +10,13 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from agency.messages import Message
+from agency.messages import Message, Usage
 from agency.turn.effects import ModelReply
 from agency.wire import Wire
+
+
+Capability = Literal["streaming", "tools", "images", "structured_output", "reasoning", "prompt_caching"]
+"""What a model can do. `structured_output`: it can be held to a JSON schema."""
 
 
 class ToolSpec(Wire):
@@ -81,3 +85,13 @@ class Prepared(Protocol):
     """A provider that has something to load before its first call, such as an SDK."""
 
     def prepare(self) -> None: ...
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A provider that knows its models. One that does not is asked for nothing special, and its cost is unknown."""
+
+    def capabilities(self, model: str) -> frozenset[Capability]: ...
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """In US dollars; None is unknown."""
