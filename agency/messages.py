@@ -27,7 +27,7 @@ class ToolCall(Wire):
 
 
 class Image(Wire):
-    """A picture: its bytes in base64 (`data`, with their `media_type`), or an address from which the provider gets it."""
+    """A picture: its bytes in base64 (`data`, with their `media_type`), or an address where the provider gets it."""
 
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"] | None = None
     data: Annotated[str, Field(max_length=IMAGE_BYTES * 4 // 3 + 4)] | None = None
