@@ -1,0 +1,140 @@
+"""A provider entry: where models are and how they are asked for, as data. OpenRouter, Ollama, vLLM, Azure (its v1
+endpoint) and Gemini's compatible endpoint are such entries, and so are OpenAI and Anthropic themselves.
+
+    AgentSystem("ollama:qwen3", providers={"ollama": Provider(api="openai", base_url="http://localhost:11434/v1")})
+
+An entry holds no key, only where one is: `env:NAME` or `file:/path`. So it may be stored, shown and logged. A reference
+is looked up for every call, so a key that is replaced is used from the next call on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+
+from agency.models import Capability
+from agency.wire import Wire
+
+Api = Literal["openai", "anthropic"]
+"""The API that is spoken: Chat Completions, or Messages."""
+
+TIMEOUT_MS = 120_000
+"""How long a provider may be silent: before its reply begins, and between two pieces of it."""
+
+SECRET_CHARS = 16_000
+
+_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00\r\n]+")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SECRET_HEADER = re.compile(r"authorization|key$|token$|secret|cookie|password|credential|^x-auth", re.IGNORECASE)
+_AS_REFERENCE = "must say where the key is, as in 'env:NAME' or 'file:/path', and never be the key itself"
+
+
+class NoSecret(Exception):
+    """A reference leads to nothing. The message names the reference, which is no secret."""
+
+
+def secret(reference: str) -> str:
+    """What a reference refers to, now."""
+    kind, _, where = reference.partition(":")
+    try:
+        found = (os.environ.get(where, "") if kind == "env" else _read(where)).strip()
+    except (OSError, ValueError) as error:
+        raise NoSecret(f"{reference} cannot be read ({type(error).__name__})") from None
+    if not found:
+        raise NoSecret(f"{reference} is {'not set' if kind == 'env' else 'empty'}")
+    if not (found.isprintable() and found.isascii()):
+        raise NoSecret(f"{reference} holds no key: a key is one line of printable ASCII")
+    return found
+
+
+def _read(where: str) -> str:
+    with Path(where).open(encoding="utf-8") as file:
+        return file.read(SECRET_CHARS)
+
+
+def is_reference(value: str) -> bool:
+    return _REFERENCE.fullmatch(value) is not None
+
+
+def _reference(value: str) -> str:
+    if not is_reference(value):
+        raise ValueError(_AS_REFERENCE)
+    return value
+
+
+def _address(value: str) -> str:
+    try:
+        url = urlsplit(value)
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be an address as in 'https://host/v1'")
+    if "@" in url.netloc:
+        raise ValueError("must hold no user and no password: those go into `key` or `headers`, as references")
+    if url.query or url.fragment or re.search(r"\s", value):
+        raise ValueError("must end with its path: it takes no '?', no '#' and no blanks")
+    return value
+
+
+def _headers(value: dict[str, str]) -> dict[str, str]:
+    for name, said in value.items():
+        if not _HEADER.fullmatch(name):
+            raise ValueError("a name of a header has letters, digits and '-'")
+        if not is_reference(said):
+            if _SECRET_HEADER.search(name):
+                raise ValueError(f"header {name!r} {_AS_REFERENCE}")
+            if not (said.isprintable() and said.isascii()):
+                raise ValueError(f"header {name!r} must be printable ASCII on one line")
+    return value
+
+
+Reference = Annotated[str, Field(max_length=1_000), AfterValidator(_reference)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Price(Wire):
+    """US dollars per million tokens. What is read from or written to the provider's cache costs as much as other input
+    where nothing is said about it."""
+
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
+    cache_write: Dollars | None = None
+
+
+class Provider(Wire):
+    """Without `base_url` and `key`, those of the API's own SDK count: its address, its variables. A provider with a
+    `base_url` and no `key` is taken to want none."""
+
+    # What somebody takes for a reference may be a key, and an error is read by more people than a key may be.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    api: Api
+    base_url: Annotated[str, Field(max_length=2_000), AfterValidator(_address)] | None = None
+    key: Reference | None = None
+    headers: Annotated[dict[str, str], Field(max_length=50), AfterValidator(_headers)] = {}
+    """Sent with every request. A value may be a reference; one that is a secret must be."""
+    body: dict[str, JsonValue] = {}
+    """Fields that go into the body of every request, over what is there already. One that is null is left out, for a
+    server that does not know it."""
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    """How Chat Completions names the limit of a reply. OpenAI and Azure want the first. Ollama, DeepSeek and Mistral
+    know only the second."""
+    capabilities: tuple[Capability, ...] | None = None
+    """What its models can do; None is whatever the API can."""
+    prices: dict[str, Price] = {}
+    """Our own prices, by the model's name. They go before the published ones."""
+    priced_as: Annotated[str, Field(pattern=r"^[a-z0-9._-]+$", max_length=100)] | None = None
+    """Whose published prices count, as genai-prices names them: 'openrouter', 'azure', 'google'."""
+    timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = TIMEOUT_MS
+
+    def sent_headers(self) -> Mapping[str, str]:
+        """The headers, with what their references refer to."""
+        return {name: secret(said) if is_reference(said) else said for name, said in self.headers.items()}
