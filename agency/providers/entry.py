@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints
 
 from agency.models import Capability
 from agency.wire import Wire
@@ -28,6 +28,9 @@ TIMEOUT_MS = 120_000
 """How long a provider may be silent: before its reply begins, and between two pieces of it."""
 
 SECRET_CHARS = 16_000
+
+ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
+"""The word before the colon in a model's name."""
 
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00\r\n]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -134,6 +137,12 @@ class Provider(Wire):
     priced_as: Annotated[str, Field(pattern=r"^[a-z0-9._-]+$", max_length=100)] | None = None
     """Whose published prices count, as genai-prices names them: 'openrouter', 'azure', 'google'."""
     timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = TIMEOUT_MS
+
+    @property
+    def references(self) -> frozenset[str]:
+        """Where its secrets are: the key, and what headers refer to."""
+        given = (self.key, *self.headers.values())
+        return frozenset(each for each in given if each is not None and is_reference(each))
 
     def sent_headers(self) -> Mapping[str, str]:
         """The headers, with what their references refer to."""
