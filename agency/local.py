@@ -37,7 +37,9 @@ from agency.errors import (
 )
 from agency.events import OURS, timestamp
 from agency.parcels import Cancel, Report, Spawn
+from agency.providers.entry import Provider
 from agency.runtime import Progress
+from agency.spending import Spent
 from agency.store.looking import glance, holds_thread
 from agency.store.store import Storage
 from agency.system import AgentSystem
@@ -52,6 +54,7 @@ HOPELESS = (DefinitionError, HookFailed, InvalidInput, NewerStore, NotAThreadSto
 """What keeps a child from starting however often it is tried."""
 
 _THREAD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NONE: Mapping[str, Provider] = {}
 
 
 class LocalRuntime:
@@ -163,6 +166,15 @@ class LocalRuntime:
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
         return await perform(tool, args, context)  # there is nowhere else
+
+    def providers(self) -> Mapping[str, Provider]:
+        return _NONE
+
+    def budgeted(self) -> bool:
+        return False  # there is no agency here to have a budget
+
+    async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
+        return None
 
     def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
         pass  # whoever wants to know is in this process, and reads its events

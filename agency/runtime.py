@@ -11,6 +11,8 @@ from agency.blueprint import Blueprint, ThreadMetadata
 from agency.context import ToolContext
 from agency.events import NewEvent
 from agency.parcels import Cancel, Report, Spawn
+from agency.providers.entry import Provider
+from agency.spending import Spent
 from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
 from agency.turn.state import PauseReason, RunStatus
@@ -27,11 +29,28 @@ class Progress(NamedTuple):
     reason: PauseReason | None
     events: Sequence[NewEvent]
     """What was committed."""
+    spent: Spent = Spent()
+    """What all its runs have used so far, children left out."""
+    children: Spent = Spent()
+    """What its children and theirs have used, as far as they have reported."""
 
 
 class Runtime(Protocol):
     def agents(self) -> Mapping[str, Blueprint]:
         """The agents that can be started here, by name."""
+
+    def providers(self) -> Mapping[str, Provider]:
+        """Where models are, by the word before the colon in their names, over what the system itself knows. It is
+        asked before every model call, so it takes no time to speak of; the mapping is the same object until something
+        in it has changed."""
+
+    def budgeted(self) -> bool:
+        """Whether somebody has to be asked (`allowance`) before each model call. It takes no time to speak of."""
+
+    async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
+        """Whether a thread may call a model: None, or the code of the budget that is used up. `spent` is what all its
+        runs have used so far, children left out. What is refused so is told later that it may go on
+        (`Thread.budget_lifted`)."""
 
     async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
         """Hand a parcel to its addressee. Returns once the addressee has it on disk; raises to be tried again."""

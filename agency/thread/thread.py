@@ -21,7 +21,9 @@ from agency.events import Event, NewEvent
 from agency.hooks import ChildReport
 from agency.messages import MESSAGE_CHARS, Message, ToolCall
 from agency.parcels import Cancel, Report, Spawn
+from agency.providers.entry import Provider
 from agency.runtime import Progress, Runtime
+from agency.spending import Spent
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
@@ -453,6 +455,15 @@ class _Nowhere:
         raise WrongState("it is delivered when the thread is next awake")
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+        raise WrongState("nothing of a parked thread runs")
+
+    def providers(self) -> Mapping[str, Provider]:
+        return {}
+
+    def budgeted(self) -> bool:
+        return False
+
+    async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
         raise WrongState("nothing of a parked thread runs")
 
     def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
