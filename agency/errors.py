@@ -21,40 +21,8 @@
     ├── ModelError           a model call failed, with what is known about trying again
     └── ToolError            raised by a tool to tell the model precisely what went wrong
 
-`code` is stable and part of the wire contract; messages may change. A run that ends or pauses without a result says why
-by one of these codes:
-
-    ERR_CANCELED           somebody canceled it
-    ERR_MAX_TURNS          its turns are used up, and the one more was no answer either
-    ERR_TIME_LIMIT         its time is used up; paused until the limit is lifted
-    ERR_TOKEN_LIMIT        its tokens are used up; paused until the limit is lifted
-    ERR_MAX_TOKENS         the model's reply was cut off at its output limit
-    ERR_CONTEXT_OVERFLOW   the conversation is too long for the model
-    ERR_CONTENT_FILTER     the provider's filter stopped the reply
-    ERR_CONFIG             the model's provider is not there
-    ERR_MODEL              the provider raised something that is no `ModelError`, or returned no proper reply
-    ERR_TOOL_FAILURE       a tool returned `Fail`
-    ERR_SUBMITTED          code handed in an error (code mode)
-    ERR_HOOK               a middleware's hook failed
-    ERR_POISON             its process died with it time after time, and it is not tried again
-    ERR_INTERNAL           our own fault
-
-or by the `model_code` of the provider's `ModelError`. These are tried again first:
-
-    ERR_RATE_LIMIT         too many requests; the provider may say for how long to wait
-    ERR_OVERLOADED         the provider has too much to do
-    ERR_API                the provider failed
-    ERR_CONNECTION         no connection to the provider, or it broke off within the reply
-    ERR_TIMEOUT            the provider did not answer in time
-
-and these are not:
-
-    ERR_AUTH               there is no key, or it is refused, or it does not permit this
-    ERR_QUOTA              the account has nothing left to spend
-    ERR_MODEL_NOT_FOUND    the provider has no such model, or is not at that address
-    ERR_BAD_REQUEST        the provider does not accept the request
-
-`agency/providers/failures.py` has what leads to which.
+`code` is stable and part of the wire contract; messages may change. What a run ends or pauses with is said by the codes
+of `agency/codes.py`, or by the `model_code` of a provider's `ModelError`, which is one of them.
 """
 
 from __future__ import annotations
