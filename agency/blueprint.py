@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
+from agency.models import Capability, ModelParams
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import Wire
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]+$", max_length=64)]
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*:.+$")]
-
-
 Isolation = Literal["shared", "dedicated"]
+
+
+class ModelChoice(Wire):
+    """A model of a chain, used only if it has these capabilities."""
+
+    model: ModelName
+    requires: tuple[Capability, ...] = ()
+
+
+Models = ModelName | Annotated[tuple[ModelName | ModelChoice, ...], Field(min_length=1, max_length=20)]
+"""A model, or a chain of them: if one fails in a way that may pass, the next is asked."""
+
+
+def chain_of(models: str | Sequence[str | ModelChoice]) -> tuple[ModelChoice, ...]:
+    """The chain, first choice first; a single model is a chain of one."""
+    listed = (models,) if isinstance(models, str) else models
+    return tuple(ModelChoice(model=each) if isinstance(each, str) else each for each in listed)
 
 
 class Blueprint(Wire):
     """An agent: its prompt, and by its tags its tools and middleware. A thread keeps the blueprint it began with.
 
     Only an `active` blueprint starts threads; a `draft` is not ready yet and a `disabled` one no longer wanted. On a
-    cluster, a thread of a `dedicated` one has a process to itself.
+    cluster, a thread of a `dedicated` one has a process to itself. Models that lack what it `requires` are passed over.
+    With an `output_schema`, the result of a run is a value that fits it.
     """
 
     name: Name
     description: str
     prompt: str = Field(min_length=1)
     tags: tuple[Name, ...] = ("default",)
-    model: ModelName | None = None
+    model: Models | None = None
+    requires: tuple[Capability, ...] = ()
+    params: ModelParams = ModelParams()
+    output_schema: dict[str, JsonValue] | None = None
     config: dict[str, JsonValue] = {}
     status: Literal["active", "draft", "disabled"] = "active"
     limits: Limits = Limits()

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from agency.errors import ModelError
 from agency.messages import Message, ToolCall, Usage
-from agency.models import ModelRequest, OnDelta, ToolSpec
+from agency.models import Capability, ModelRequest, OnDelta, ToolSpec
 from agency.turn.effects import ModelReply
 
 REPORT = "/report.md"
@@ -43,7 +43,13 @@ _CALL_ORDER = re.compile(r"call\s+(?P<name>[\w.-]+)\s*(?P<args>\{.*)?", re.I)
 
 
 class DemoModel:
-    """Speaks by the rules, word by word."""
+    """Speaks by the rules, word by word. It costs nothing."""
+
+    def capabilities(self, model: str) -> frozenset[Capability]:
+        return frozenset({"streaming", "tools"})
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        return 0.0
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         text, calls = speak(Scene.of(request))

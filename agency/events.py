@@ -136,24 +136,44 @@ def model_delta(thread_id: str, run_id: str, delta: str, offset: int, ts: int) -
     return Event(thread_id=thread_id, seq=None, ts=timestamp(ts), type=EventType.MODEL_DELTA, data=data)
 
 
-def model_completed(usage: Usage, total: Usage) -> NewEvent:
-    return NewEvent(EventType.MODEL_COMPLETED, {"usage": _tokens(usage), "total": _tokens(total)})
+def model_completed(
+    model: str, usage: Usage, cost_usd: float | None, total: Usage, total_cost_usd: float | None
+) -> NewEvent:
+    """A model has replied. A cost of None is unknown; the totals are the run's own so far."""
+    return NewEvent(
+        EventType.MODEL_COMPLETED,
+        {
+            "model": model,
+            "usage": _tokens(usage),
+            "costUsd": cost_usd,
+            "total": _tokens(total),
+            "totalCostUsd": total_cost_usd,
+        },
+    )
 
 
 def _tokens(usage: Usage) -> dict[str, JsonValue]:
     counts: dict[str, JsonValue] = {"inputTokens": usage.input, "outputTokens": usage.output}
     if usage.cached_input:
         counts["cachedInputTokens"] = usage.cached_input
+    if usage.cache_write:
+        counts["cacheWriteTokens"] = usage.cache_write
     if usage.reasoning:
         counts["reasoningTokens"] = usage.reasoning
     return counts
 
 
-def model_failed(code: str, error: str, retry_at: int | None) -> NewEvent:
-    """A model call that failed: `model.completed` with an error, and when it will be tried again."""
-    data: dict[str, JsonValue] = {"error": {"code": code, "message": error}}
+def model_failed(
+    model: str, code: str, error: str, *, request_id: str | None, retry_at: int | None = None, then: str | None = None
+) -> NewEvent:
+    """A model call that failed: `model.completed` with an error, and when it is tried again or which model is next."""
+    data: dict[str, JsonValue] = {"model": model, "error": {"code": code, "message": error}}
+    if request_id is not None:
+        data["requestId"] = request_id
     if retry_at is not None:
         data["retryAt"] = timestamp(retry_at)
+    if then is not None:
+        data["next"] = then
     return NewEvent(EventType.MODEL_COMPLETED, data)
 
 

@@ -7,14 +7,14 @@ of. A hook that raises ends the run with ERR_HOOK under its own name; it is neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal
 
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.blueprint import Blueprint, ModelChoice, ThreadMetadata
 from agency.events import timestamp
 from agency.messages import Message, ToolCall
 from agency.models import ModelParams, Surface
@@ -96,12 +96,16 @@ class ChildReport(Wire):
 
 @dataclass
 class Plan:
-    """The next model call as `before_model` may still change it."""
+    """The next model call as `before_model` may still change it. `model` is one, or a chain of them."""
 
-    model: str
+    model: str | Sequence[str | ModelChoice]
     tools: Mapping[str, Tool]
+    messages: int = 0
+    """How many the thread holds."""
     system: list[str] = field(default_factory=list)
     params: ModelParams = ModelParams()
+    forgotten: int = 0
+    note: str = ""
 
     def add_prompt(self, text: str) -> None:
         if not isinstance(text, str):
@@ -112,12 +116,24 @@ class Plan:
         """Do not offer a tool this time; if the model calls it all the same, it does not run."""
         self.tools = {known: tool for known, tool in self.tools.items() if known != name}
 
-    def surface(self) -> Surface:
+    def forget(self, messages: int, note: str) -> None:
+        """Leave the first so many messages of the thread out of the request, and say this instead."""
+        if not 0 <= messages <= self.messages:
+            raise ValueError(f"of {self.messages} messages, {messages} cannot be left out")
+        self.forgotten, self.note = messages, sayable_text(note)
+
+    def surface(self, chain: Sequence[str], skipped: Sequence[str], output: dict[str, JsonValue] | None) -> Surface:
+        """The call, with the models of the chain that can do what is required, and those that cannot."""
         return Surface(
-            model=self.model,
+            model=chain[0],
+            fallbacks=tuple(chain[1:]),
+            skipped=tuple(skipped),
             system="\n\n".join(self.system),
             tools=tuple(tool.spec for tool in self.tools.values()),
             params=self.params,
+            output=output,
+            forgotten=self.forgotten,
+            note=self.note,
         )
 
 
@@ -141,6 +157,11 @@ class Middleware(Generic[Config]):
 
     async def before_model(self, ctx: HookContext[Config], plan: Plan) -> None:
         """The model is about to be called with `plan`."""
+
+    async def on_overflow(self, ctx: HookContext[Config], plan: Plan) -> bool:
+        """The conversation is too long for the model, which was asked with `plan`. Return True if the next
+        `before_model` will leave something out (`plan.forget`): then the model is asked again."""
+        return False
 
     async def on_model_result(self, ctx: HookContext[Config], reply: ModelReply) -> None:
         """The model has replied; nothing of the reply has been done yet. In code mode, also once for each call that

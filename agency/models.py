@@ -44,6 +44,15 @@ class Surface(Wire):
     system: str
     tools: tuple[ToolSpec, ...]
     params: ModelParams = ModelParams()
+    fallbacks: tuple[str, ...] = ()
+    """The models that are asked, in this order, if the first fails."""
+    skipped: tuple[str, ...] = ()
+    """Those that would be, but cannot do what is required."""
+    output: dict[str, JsonValue] | None = None
+    """The schema that the run's result must fit."""
+    forgotten: int = 0
+    """So many messages at the beginning of the thread are left out, and `note` stands in their place."""
+    note: str = ""
 
     @cached_property
     def tool_names(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from agency.blueprint import ParentInfo, RequestContext
+from agency.spending import Spent
 from agency.wire import Wire
 
 ChildStatus = Literal["completed", "failed", "canceled", "timed_out"]
@@ -43,6 +44,8 @@ class Report(Wire):
     token: str
     status: ChildStatus
     report: str
+    spent: Spent | None = None
+    """What it has used, its own children included; None if nobody knows."""
 
 
 class Cancel(Wire):

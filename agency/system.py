@@ -21,15 +21,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import to_json
 
-from agency.blueprint import Blueprint, Isolation, ModelName
+from agency.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
 from agency.code import CodeRunner
 from agency.demo import DemoModel
-from agency.errors import DefinitionError, NotFound
+from agency.errors import DefinitionError, InvalidInput, NotFound
 from agency.hooks import AnyMiddleware, Middleware
-from agency.models import Model, Prepared
+from agency.models import Capability, Described, Model, ModelParams, Prepared
+from agency.output import OutputType, Schema, as_schema, is_output_type
 from agency.providers import STOCK
+from agency.providers.entry import Provider
 from agency.tools import Tool, as_tool
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
@@ -38,21 +41,30 @@ from agency.wire import explain
 _TAG = re.compile(r"[a-zA-Z0-9_-]+")
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:.+")
 
+NO_PROVIDERS: Mapping[str, Provider] = {}
+OPEN_PROVIDERS = 200
+"""So many entries are kept open; those that were opened first are let go."""
+
 
 class AgentSystem:
     def __init__(
         self,
         default_model: ModelName,
         *,
-        providers: Mapping[str, Model] | None = None,
+        providers: Mapping[str, Model | Provider] | None = None,
         code_runner: CodeRunner | None = None,
     ) -> None:
-        """`providers` are models of your own, by the word that stands before the colon in a model's name."""
+        """`providers` say where models are, by the word that stands before the colon in a model's name: entries for
+        servers that speak a known API, or models of your own."""
         if not _MODEL.fullmatch(default_model):
             raise DefinitionError(f"default_model {default_model!r} must read provider:model, as in 'demo:default'")
         self.default_model = default_model
         self.code_runner = code_runner
-        self._providers: dict[str, Model] = {"demo": DemoModel(), **STOCK, **(providers or {})}
+        self._entries = {name: each for name, each in (providers or {}).items() if isinstance(each, Provider)}
+        own = {name: each for name, each in (providers or {}).items() if not isinstance(each, Provider)}
+        self._providers: dict[str, Model] = {"demo": DemoModel(), **STOCK, **own}
+        self._opened: dict[tuple[str, bytes], Model] = {}
+        self._output_models: dict[bytes, type[BaseModel]] = {}
         self._tools: dict[str, tuple[Tool, frozenset[str]]] = {}
         self._middleware: dict[str, tuple[AnyMiddleware, frozenset[str]]] = {}
         self._agents: dict[str, Blueprint] = {}
@@ -94,19 +106,27 @@ class AgentSystem:
         description: str,
         prompt: str,
         tags: Sequence[str] = ("default",),
-        model: str | None = None,
+        model: str | Sequence[str | ModelChoice | Mapping[str, Any]] | None = None,
+        requires: Sequence[Capability] = (),
+        params: ModelParams | Mapping[str, Any] | None = None,
+        output: OutputType | None = None,
         config: Mapping[str, JsonValue] | None = None,
         status: str = "active",
-        limits: Limits | Mapping[str, int | None] | None = None,
+        limits: Limits | Mapping[str, float | None] | None = None,
         mode: ModeName = "tools",
         isolation: Isolation = "shared",
     ) -> AgentSystem:
+        """Add an agent. `model` is one, or a list: the next is asked when one fails. `output` is what the result of a
+        run must fit: a pydantic model or a JSON schema."""
         chosen = tuple(_tags(tags, f"agent {name!r}"))
         fields = {"name": name, "description": description, "prompt": prompt, "tags": chosen, "model": model}
-        more = {"config": config or {}, "status": status, "limits": limits or Limits(), "mode": mode}
-        more["isolation"] = isolation
+        more: dict[str, object] = {"config": config or {}, "status": status, "limits": limits or Limits(), "mode": mode}
+        more |= {"isolation": isolation, "requires": requires, "params": params or ModelParams()}
         try:
+            more["output_schema"] = None if output is None else self._output(output)
             blueprint = Blueprint.model_validate({**fields, **more})
+        except InvalidInput as error:
+            raise DefinitionError(f"agent {name!r}: {error}") from error
         except ValidationError as error:
             raise DefinitionError(f"agent {name!r}: {explain(error)}") from error
         if name in self._agents:
@@ -115,6 +135,14 @@ class AgentSystem:
         self._agents[name] = blueprint
         self._checked = False
         return self
+
+    def _output(self, wanted: OutputType) -> Schema:
+        if not is_output_type(wanted):
+            raise InvalidInput(f"output is a pydantic model or a JSON schema, not {wanted!r:.100}")
+        schema = as_schema(wanted)
+        if isinstance(wanted, type):
+            self._output_models[to_json(schema)] = wanted
+        return schema
 
     def _add(self, registry: dict[str, Any], name: str, item: object, tags: Sequence[str], where: str) -> None:
         if name in registry:
@@ -138,14 +166,15 @@ class AgentSystem:
             self._checked = True
         return self._agents
 
-    def check(self, blueprint: Blueprint) -> None:
-        """Raise `DefinitionError` where an agent refers to something that this system does not have."""
+    def check(self, blueprint: Blueprint, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
+        """Raise `DefinitionError` where an agent refers to something that this system does not have, and neither do
+        these `providers`."""
         where = f"agent {blueprint.name!r}"
         known = frozenset().union(*(tags for _, tags in [*self._tools.values(), *self._middleware.values()]))
         idle = [tag for tag in blueprint.tags if tag not in known and tag != "default"]
         if idle:
             raise DefinitionError(f"{where}: no tool or middleware has the tags {idle}; there are {sorted(known)}")
-        self.model(blueprint.model or self.default_model)
+        self._check_models(blueprint, providers)
         self._check_mode(blueprint)
         selected = self.middleware_for(blueprint)
         for name in blueprint.config.keys() - {mw.name for mw, _ in selected} - {"tools"}:
@@ -158,6 +187,21 @@ class AgentSystem:
                 middleware.check(config, self._agents)
             except DefinitionError as error:
                 raise DefinitionError(f"{where}: {error}") from error
+
+    def _check_models(self, blueprint: Blueprint, providers: Mapping[str, Provider]) -> None:
+        lacking: dict[str, list[str]] = {}
+        for choice in chain_of(blueprint.model or self.default_model):
+            model, name = self.model(choice.model, providers)
+            able = model.capabilities(name) if isinstance(model, Described) else frozenset()
+            if missing := {*choice.requires, *blueprint.requires} - able:
+                lacking[choice.model] = sorted(missing)
+        if len(lacking) == len({choice.model for choice in chain_of(blueprint.model or self.default_model)}):
+            raise DefinitionError(f"agent {blueprint.name!r}: no model can do what is required; they lack {lacking}")
+        if blueprint.output_schema is not None:
+            try:
+                as_schema(blueprint.output_schema)
+            except InvalidInput as error:
+                raise DefinitionError(f"agent {blueprint.name!r}: {error}") from error
 
     def _check_mode(self, blueprint: Blueprint) -> None:
         if blueprint.mode == "code" and self.code_runner is None:
@@ -177,18 +221,42 @@ class AgentSystem:
         selected = [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
         return [(mw, _section(mw, blueprint)) for mw in selected]
 
-    def model(self, name: str) -> tuple[Model, str]:
-        """The provider of a model, and the model's name there."""
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """The entries that were given in code."""
+        return self._entries
+
+    def model(self, name: str, providers: Mapping[str, Provider] = NO_PROVIDERS) -> tuple[Model, str]:
+        """The provider of a model, and the model's name there. `providers` go before those that were given in code."""
         provider, _, model = name.partition(":")
+        entry = providers.get(provider) or self._entries.get(provider)
+        if entry is not None:
+            return self._open(provider, entry), model
         if provider not in self._providers:
-            known = ", ".join(sorted(self._providers))
+            known = ", ".join(sorted({*self._providers, *self._entries, *providers}))
             raise DefinitionError(f"no provider named {provider!r} for model {name!r}; there are {known}")
         return self._providers[provider], model
 
-    def prepare(self) -> None:
+    def _open(self, name: str, entry: Provider) -> Model:
+        """One model for each entry, so that all who use it share its connections."""
+        key = (name, entry.__pydantic_serializer__.to_json(entry))
+        if key not in self._opened:
+            from agency.providers import open_provider
+
+            while len(self._opened) >= OPEN_PROVIDERS:
+                del self._opened[next(iter(self._opened))]
+            self._opened[key] = open_provider(name, entry)
+        return self._opened[key]
+
+    def output_model(self, schema: Schema) -> type[BaseModel] | None:
+        """The pydantic model that a schema was made from, if it was given with an agent."""
+        return self._output_models.get(to_json(schema)) if self._output_models else None
+
+    def prepare(self, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
         """Load what the models of this system need, ahead of their first call: an SDK takes a second or two."""
-        for name in {self.default_model, *(agent.model for agent in self.agents.values() if agent.model)}:
-            provider, _ = self.model(name)
+        wanted = [self.default_model, *(agent.model for agent in self.agents.values() if agent.model)]
+        for name in {choice.model for models in wanted for choice in chain_of(models)}:
+            provider, _ = self.model(name, providers)
             if isinstance(provider, Prepared):
                 try:
                     provider.prepare()

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from agency.messages import Message
 from agency.parcels import PARCEL, Cancel, Report, Spawn
+from agency.spending import Spent
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
@@ -27,10 +28,12 @@ class StoredRun:
     n: int
     status: str
     machine: bytes
+    output: bytes | None
+    """The schema that its result must fit."""
 
 
-def add_run(draft: Draft, n: int, status: str, machine: bytes, started_at: int) -> None:
-    draft.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", (n, status, machine, started_at))
+def add_run(draft: Draft, n: int, status: str, machine: bytes, started_at: int, output: bytes | None) -> None:
+    draft.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", (n, status, machine, started_at, output))
 
 
 def save_run(draft: Draft, n: int, status: str, machine: bytes) -> None:
@@ -48,7 +51,7 @@ def surface(store: ThreadStore) -> bytes | None:
 
 
 def last_run(store: ThreadStore) -> StoredRun | None:
-    rows = store.query("SELECT n, status, machine FROM runs ORDER BY n DESC LIMIT 1")
+    rows = store.query("SELECT n, status, machine, output FROM runs ORDER BY n DESC LIMIT 1")
     return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 
@@ -106,6 +109,18 @@ def request(store: ThreadStore, key: str) -> tuple[int, str] | None:
     return (int(str(rows[0][0])), str(rows[0][1])) if rows else None
 
 
+# What the runs that have ended have used, together.
+
+
+def save_spent(draft: Draft, spent: Spent) -> None:
+    draft.execute("REPLACE INTO meta VALUES ('spent', ?)", (spent.model_dump_json(),))
+
+
+def spent(store: ThreadStore) -> Spent:
+    stored = store.meta("spent")
+    return Spent() if stored is None else Spent.model_validate_json(str(stored))
+
+
 # Children
 
 
@@ -121,11 +136,12 @@ class Child:
     report: str | None
     created_at: int
     completed_at: int | None
+    spent: bytes | None = None
 
 
 def add_child(draft: Draft, child: Child) -> None:
     draft.execute(
-        "INSERT OR IGNORE INTO children VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO children VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             child.token,
             child.thread,
@@ -137,6 +153,7 @@ def add_child(draft: Draft, child: Child) -> None:
             child.report,
             child.created_at,
             child.completed_at,
+            child.spent,
         ),
     )
 
@@ -145,6 +162,20 @@ def end_child(draft: Draft, token: str, status: str, report: str | None, at: int
     draft.execute(
         "UPDATE children SET status = ?, report = ?, completed_at = ? WHERE token = ?", (status, report, at, token)
     )
+
+
+def child_spent(draft: Draft, token: str, spent: Spent) -> None:
+    """Keep what a child has used, as it has reported it."""
+    draft.execute("UPDATE children SET spent = ? WHERE token = ?", (spent.model_dump_json().encode(), token))
+
+
+def spent_by_children(store: ThreadStore) -> dict[int, Spent]:
+    """What the children of each run have used, as far as they have reported."""
+    sums: dict[int, Spent] = {}
+    for run, spent in store.query("SELECT run, spent FROM children WHERE spent IS NOT NULL"):
+        assert isinstance(run, int) and isinstance(spent, bytes)
+        sums[run] = sums.get(run, Spent()) + Spent.model_validate_json(spent)
+    return sums
 
 
 def children(store: ThreadStore | Draft, token: str | None = None, status: str | None = None) -> list[Child]:

@@ -45,6 +45,11 @@ STEPS: list[str] = [
         owner TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (owner, key)
     ) WITHOUT ROWID, STRICT;
     """,
+    # What the result of a run must fit, and what a child has used.
+    """
+    ALTER TABLE runs ADD COLUMN output BLOB;
+    ALTER TABLE children ADD COLUMN spent BLOB;
+    """,
 ]
 
 

@@ -1,17 +1,24 @@
-"""Asking the model: the transcript and the surface of the next call, and one call from request to reply."""
+"""Asking the model: the transcript and the surface of the next call, and one call from request to reply.
+
+The surface says what is asked, of which models; how it is put to the one whose turn it is, by what that one can do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from pydantic_core import to_json
 
-from agency.blueprint import Blueprint
+from agency import output
+from agency.blueprint import Blueprint, chain_of
 from agency.errors import DefinitionError, ModelError
 from agency.hooks import Plan
 from agency.messages import Message, ToolCall, Usage
-from agency.models import Model, ModelRequest, OnDelta, Surface
+from agency.models import Capability, Described, Model, ModelRequest, OnDelta, Surface
+from agency.providers.entry import Provider
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
@@ -19,15 +26,31 @@ from agency.system import AgentSystem
 from agency.thread.workers import TimedOut, is_ours, within
 from agency.tools import Tool
 from agency.turn.batch import distinct
-from agency.turn.effects import REPLY_STOPS, CallModel, ModelCall, ModelReply, SurfaceRef
+from agency.turn.effects import REPLY_STOPS, CallModel, ModelCall, ModelReply, Output, SurfaceRef
+from agency.turn.modes import MODES
+from agency.turn.outcomes import Settled
 from agency.wire import sayable, sayable_text
+
+log = logging.getLogger(__name__)
+
+ALL_CAPABILITIES: frozenset[Capability] = frozenset(get_args(Capability))
 
 
 class Asker:
-    def __init__(self, store: ThreadStore, system: AgentSystem, blueprint: Blueprint) -> None:
+    def __init__(
+        self,
+        store: ThreadStore,
+        system: AgentSystem,
+        blueprint: Blueprint,
+        providers: Callable[[], Mapping[str, Provider]],
+    ) -> None:
+        """`providers` are those of the installation and the agency, as they are now."""
         self._store = store
         self._system = system
         self._blueprint = blueprint
+        self._providers = providers
+        self.output: output.Schema | None = None
+        """What the run's result must fit."""
         self._transcript: list[Message] | None = None  # read once, when a model is first called
         self._has_transient = False
         self._surface: tuple[SurfaceRef, Surface] | None = None
@@ -47,19 +70,45 @@ class Asker:
 
     def plan(self, tools: Mapping[str, Tool]) -> Plan:
         """The next call as the blueprint has it."""
-        model = self._blueprint.model or self._system.default_model
-        return Plan(model=model, tools=dict(tools), system=[self._blueprint.prompt])
+        blueprint = self._blueprint
+        return Plan(
+            model=blueprint.model or self._system.default_model,
+            tools=dict(tools),
+            messages=self._store.message_count,
+            system=[blueprint.prompt],
+            params=blueprint.params,
+        )
 
     def fix_surface(self, draft: Draft, plan: Plan) -> SurfaceRef:
         """Settle what the model is asked with; it is stored when it differs from the last time."""
-        key = (plan.model, tuple(plan.system), tuple(plan.tools.values()), plan.params)
+        tools, forgotten, providers = tuple(plan.tools.values()), (plan.forgotten, plan.note), self._providers()
+        key = (plan.model, tuple(plan.system), tools, plan.params, self.output, forgotten, providers)
         if self._surface is None or self._planned != key:
-            surface = plan.surface()
+            surface = self._new_surface(plan)
             stored, digest = surface.stored()
             if self._surface is None or self._surface[0].digest != digest:
                 records.save_surface(draft, stored)
             self._surface, self._planned = (_ref(surface, digest), surface), key
         return self._surface[0]
+
+    def _new_surface(self, plan: Plan) -> Surface:
+        able: list[str] = []
+        skipped: list[str] = []
+        for choice in chain_of(plan.model):
+            needed = {*choice.requires, *self._blueprint.requires}
+            (able if needed <= self._abilities(choice.model) else skipped).append(choice.model)
+        if not able:
+            message = f"none of {', '.join(skipped)} can do all that is required"
+            raise ModelError(message, model_code="ERR_CAPABILITY")
+        return plan.surface(able, skipped, self.output)
+
+    def _abilities(self, name: str) -> frozenset[Capability]:
+        """What a model can do; what cannot be asked says so when it is asked."""
+        try:
+            model, name = self._system.model(name, self._providers())
+        except DefinitionError:
+            return ALL_CAPABILITIES
+        return capabilities(model, name)
 
     async def reply(self, call: CallModel, run: int, seconds_left: float | None, on_delta: OnDelta) -> ModelReply:
         """Ask. Whatever goes wrong is a `ModelError`."""
@@ -79,6 +128,22 @@ class Asker:
                 raise
             raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
 
+    def cost(self, call: ModelCall, reply: ModelReply) -> float | None:
+        """What the reply cost, in US dollars; None is unknown."""
+        try:
+            model, name = self._system.model(call.model, self._providers())
+            return model.cost(name, reply.usage) if isinstance(model, Described) else None
+        except Exception:  # a provider may be anybody's, and nothing is worth losing the reply for
+            log.exception("the cost of a reply by %s is not known", call.model)
+            return None
+
+    def judge(self, reply: ModelReply, said: str) -> tuple[Output | None, dict[str, Settled]]:
+        """What a reply comes to as the run's result, if that must fit a schema; and the calls that do not run."""
+        text = said + reply.text
+        if self.output is None or MODES[self._blueprint.mode].goes_on(reply, text):
+            return None, {}
+        return output.judge(reply, text, self.output, self._system.output_model(self.output), self.offered())
+
     def offered(self) -> Collection[str]:
         """The names of the tools that the latest call offered."""
         return self._surface[1].tool_names if self._surface is not None else ()
@@ -87,25 +152,38 @@ class Asker:
         wanted = call.request
         assert self._surface is not None and self._surface[0] == wanted.surface
         surface = self._surface[1]
-        model, name = self._system.model(surface.model)
-        params = surface.params.model_copy(update={"tool_choice": "none"}) if wanted.final else surface.params
+        model, name = self._system.model(wanted.model, self._providers())
+        tools, special = surface.tools, dict[str, object]()
+        if wanted.final:
+            special["tool_choice"] = "none"
+        if surface.output is not None and "structured_output" in capabilities(model, name):
+            special["response_format"] = output.native(surface.output)
+        elif surface.output is not None:
+            hand_in = output.tool(surface.output, surface.tool_names)
+            tools = (hand_in,) if wanted.final else (*tools, hand_in)
+            special["tool_choice"] = "required" if wanted.final else surface.params.tool_choice
         return model, ModelRequest(
             model=name,
             system=surface.system,
-            messages=self._messages(wanted),
-            tools=surface.tools,
-            params=params,
+            messages=self._messages(wanted, surface),
+            tools=tools,
+            params=surface.params.model_copy(update=special) if special else surface.params,
             key=f"{run_id(self._store.thread_id, run)}.{call.id}",
         )
 
-    def _messages(self, wanted: ModelCall) -> Sequence[Message]:
+    def _messages(self, wanted: ModelCall, surface: Surface) -> Sequence[Message]:
         if self._transcript is None:
             self._transcript = self._store.messages()
             self._has_transient = any(message.transient for message in self._transcript)
-        shown = self._transcript[: wanted.upto]
+        first = surface.forgotten
+        shown = self._transcript[first : wanted.upto]
         if self._has_transient:
-            return [m for i, m in enumerate(shown) if not m.transient or i >= wanted.since]
-        return shown
+            shown = [m for i, m in enumerate(shown, first) if not m.transient or i >= wanted.since]
+        return [Message(role="user", content=surface.note), *shown] if surface.note else shown
+
+
+def capabilities(model: Model, name: str) -> frozenset[Capability]:
+    return model.capabilities(name) if isinstance(model, Described) else frozenset()
 
 
 def _checked(reply: ModelReply) -> ModelReply:
@@ -132,4 +210,4 @@ _REPLY_FIELDS = {"text": str, "tool_calls": tuple, "usage": Usage}
 
 
 def _ref(surface: Surface, digest: str) -> SurfaceRef:
-    return SurfaceRef(digest=digest, model=surface.model)
+    return SurfaceRef(digest=digest, model=surface.model, fallbacks=surface.fallbacks, skipped=surface.skipped)

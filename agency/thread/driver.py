@@ -14,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
+
+from pydantic_core import from_json, to_json
 
 from agency import events
 from agency.blueprint import Blueprint, ThreadMetadata
@@ -23,7 +25,9 @@ from agency.code import CodeRunner
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError, WrongState
 from agency.hooks import Plan
 from agency.messages import Message
+from agency.output import Schema
 from agency.parcels import Cancel, ChildStatus
+from agency.spending import Spent
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
@@ -46,6 +50,15 @@ from agency.wire import sayable_text
 NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
 
 
+class Budget(Protocol):
+    """What is beyond the run's own limits: the budget that many threads share."""
+
+    def is_set(self) -> bool: ...
+
+    async def used_up(self, spent: Spent) -> str | None:
+        """Under which code nothing more may be spent, now that this thread has used so much; None to go on."""
+
+
 class Driver:
     def __init__(
         self,
@@ -57,6 +70,7 @@ class Driver:
         thread: ThreadMetadata,
         blueprint: Blueprint,
         code_runner: CodeRunner | None,
+        budget: Budget,
         on_commit: Callable[[Draft], None],
     ) -> None:
         self._store = store
@@ -66,6 +80,7 @@ class Driver:
         self._feed = feed
         self._thread = thread
         self._blueprint = blueprint
+        self._budget = budget
         self._on_commit = on_commit
         self._asker = asker
         self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended)
@@ -73,6 +88,8 @@ class Driver:
         self._task: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._held = False
+        self._spent_before = records.spent(store)
+        self._children = records.spent_by_children(store)
         self.n = 0
         self.machine: TurnMachine | None = None
         self.error: BaseException | None = None
@@ -86,12 +103,16 @@ class Driver:
             return
         self.n = run.n
         self.machine = TurnMachine(TurnCheckpoint.load(run.machine), self._blueprint.mode)
+        self._asker.output = None if run.output is None else from_json(run.output)
         self._asker.load_surface()
         self._go_on(self._poll(self._store.draft(self.n)), recovering=True)
 
-    def begin(self, draft: Draft, messages: Sequence[Message], limits: Limits | None) -> None:
-        """Start a new run."""
+    def begin(
+        self, draft: Draft, messages: Sequence[Message], limits: Limits | None, output: Schema | None = None
+    ) -> None:
+        """Start a new run. `limits` and `output` take the place of the blueprint's."""
         at = now_ms()
+        schema = self._asker.output = output or self._blueprint.output_schema
         self.n = draft.run
         self.machine = TurnMachine.begin(
             run=self.n,
@@ -101,7 +122,7 @@ class Driver:
             limits=limits or self._blueprint.limits,
             mode=self._blueprint.mode,
         )
-        records.add_run(draft, self.n, "running", b"", at)
+        records.add_run(draft, self.n, "running", b"", at, None if schema is None else to_json(schema))
         self.advance(draft)
 
     @property
@@ -112,6 +133,17 @@ class Driver:
     @property
     def active(self) -> bool:
         return self.machine is not None and self.machine.outcome is None
+
+    def spent(self) -> tuple[Spent, Spent]:
+        """What the thread's runs have used, and what its children have reported."""
+        own = self._spent_before
+        if self.machine is not None and self.active:
+            own += self.machine.spent(now_ms())
+        return own, sum(self._children.values(), Spent())
+
+    def children_spent(self) -> Spent:
+        """What the children of this run have reported."""
+        return self._children.get(self.n, Spent())
 
     @property
     def run_id(self) -> str:
@@ -185,7 +217,7 @@ class Driver:
             last = self.machine.grace and request.kind == "before_completion"
             joining = () if last else records.take_inbox(self._store, draft)
             self.machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=joining))
-        elif isinstance(request, fx.SyncSurface) and not self._pipeline.shapes_calls:
+        elif isinstance(request, fx.SyncSurface) and not (self._pipeline.shapes_calls or self._budget.is_set()):
             self._take_surface(draft, request, self._asker.plan(self._pipeline.tools))
         else:
             return False
@@ -233,8 +265,12 @@ class Driver:
             draft.messages.extend(m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1))
         records.drop_sleeps(draft)
         records.forget_all_calls(draft)
+        assert self.machine is not None
+        self._spent_before += self.machine.spent(at)
+        records.save_spent(draft, self._spent_before)
         if self._thread.parent is not None and self.n == 1:
-            records.send(draft, report_of(self._thread, outcome))
+            own, children = self.spent()
+            records.send(draft, report_of(self._thread, outcome, own + children))
 
     # Stopping.
 
@@ -334,6 +370,10 @@ class Driver:
 
     async def _sync_surface(self, request: fx.SyncSurface) -> None:
         draft, plan = self._store.draft(self.n), self._asker.plan(self._pipeline.tools)
+        if self._budget.is_set() and (code := await self._budget.used_up(self.spent()[0])) is not None:
+            if self._awaited(draft.run, request.id):
+                self.advance(draft, fx.BudgetSpent(id=request.id, at=now_ms(), code=code))
+            return
         await self._pipeline.plan(draft, self.run_id, plan)
         if self._awaited(draft.run, request.id):
             self._take_surface(draft, request, plan)
@@ -341,8 +381,14 @@ class Driver:
 
     def _take_surface(self, draft: Draft, request: fx.SyncSurface, plan: Plan) -> None:
         assert self.machine is not None
-        surface = self._asker.fix_surface(draft, plan)
-        self.machine.handle(fx.SurfaceSynced(id=request.id, at=now_ms(), surface=surface))
+        at = now_ms()
+        try:
+            surface = self._asker.fix_surface(draft, plan)
+        except ModelError as error:
+            self.machine.handle(_aborted(error))
+        else:
+            children = self.children_spent()
+            self.machine.handle(fx.SurfaceSynced(id=request.id, at=at, surface=surface, children=children))
 
     async def _call_model(self, request: fx.CallModel) -> None:
         await asyncio.sleep(0)  # a model that never waits must not keep others from running, or from canceling it
@@ -352,30 +398,54 @@ class Driver:
             reply = await self._asker.reply(
                 request, self.n, self._seconds_left(), lambda delta: self._feed.add_text(stream, delta)
             )
-            answers = await self._review(draft, request.id, reply)
+            answers = await self._review(draft, request, reply)
         except ModelError as error:
-            failure = fx.ModelFailure(
-                code=error.model_code,
-                message=sayable_text(str(error)),
-                retryable=error.retryable,
-                retry_after_ms=error.retry_after_ms,
-            )
-            answers = [fx.ModelFailed(id=request.id, at=now_ms(), failure=failure)]
+            answers = await self._failed(draft, request.id, error)
         finally:
             self._feed.end_text(stream)
         if self._awaited(draft.run, request.id):
             self.advance(draft, *answers)
 
-    async def _review(self, draft: Draft, effect: int, reply: fx.ModelReply) -> list[fx.Input]:
+    async def _failed(self, draft: Draft, effect: int, error: ModelError) -> list[fx.Input]:
+        """What the machine is told of a failure. If the request was too large, the middleware may make room."""
+        room_made, aborted = False, None
+        if error.model_code == "ERR_CONTEXT_OVERFLOW":
+            plan, mark = self._asker.plan(self._pipeline.tools), draft.mark()
+            try:
+                room_made = await self._pipeline.on_overflow(draft, self.run_id, plan)
+            except HookFailed as failed:
+                draft.undo(mark)
+                aborted = _aborted(failed)
+        failure = fx.ModelFailure(
+            code=error.model_code,
+            message=sayable_text(str(error)),
+            retryable=error.retryable,
+            retry_after_ms=error.retry_after_ms,
+            request_id=error.request_id,
+            room_made=room_made,
+        )
+        answer = fx.ModelFailed(id=effect, at=now_ms(), failure=failure)
+        return [answer] if aborted is None else [aborted]
+
+    async def _review(self, draft: Draft, request: fx.CallModel, reply: fx.ModelReply) -> list[fx.Input]:
         """Show a reply to the middleware. It is kept even if one of them fails on it."""
+        assert self.machine is not None
         review, failed, mark = Review(), None, draft.mark()
         try:
             await self._pipeline.on_model_result(draft, self.run_id, reply, review)
         except HookFailed as error:
             draft.undo(mark)
             failed = _aborted(error)
+        output, refused = self._asker.judge(reply, self.machine.said)
         replied = fx.ModelReplied(
-            id=effect, at=now_ms(), reply=reply, ask=tuple(review.ask), seen_by=tuple(review.seen_by)
+            id=request.id,
+            at=now_ms(),
+            reply=reply,
+            ask=tuple(call for call in review.ask if call not in refused),
+            seen_by=tuple(review.seen_by),
+            cost_usd=self._asker.cost(request.request, reply),
+            output=output,
+            refused=refused,
         )
         return [replied] if failed is None else [replied, failed]
 
@@ -385,6 +455,12 @@ class Driver:
         return None if remaining is None else remaining / 1000
 
     # Children and timers.
+
+    def child_spent(self, draft: Draft, child: records.Child, spent: Spent) -> None:
+        """A child tells what it has used; it does so once."""
+        if child.spent is None:
+            records.child_spent(draft, child.token, spent)
+            self._children[child.run] = self._children.get(child.run, Spent()) + spent
 
     def child_ended(self, draft: Draft, child: records.Child, status: ChildStatus, report: str) -> None:
         """A child's run has ended, or its time has: that is the result of the call that started it."""
@@ -484,5 +560,5 @@ def _aborted(error: Exception) -> fx.RunAborted:
     )
     code, message = AgencyError.code, f"{type(error).__name__}: {error}"
     if isinstance(error, AgencyError):
-        code, message = error.code, str(error)
+        code, message = error.model_code if isinstance(error, ModelError) else error.code, str(error)
     return fx.RunAborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))

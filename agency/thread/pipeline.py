@@ -24,6 +24,7 @@ Hook = Literal[
     "on_init",
     "on_tick",
     "before_model",
+    "on_overflow",
     "on_model_result",
     "on_tool_start",
     "on_tool_result",
@@ -77,6 +78,14 @@ class Pipeline:
         for mw in self._by_hook["before_model"]:
             await self._call(mw, "before_model", self._context(mw, draft, run_id), plan)
             draft.emit(events.before_model(mw.name))
+
+    async def on_overflow(self, draft: Draft, run_id: str, plan: Plan) -> bool:
+        """Let the middleware make room; whether one of them has."""
+        made = [
+            await self._call(mw, "on_overflow", self._context(mw, draft, run_id), plan)
+            for mw in self._by_hook["on_overflow"]
+        ]
+        return any(made)
 
     async def on_model_result(self, draft: Draft, run_id: str, reply: ModelReply, review: Review) -> None:
         for mw in self._by_hook["on_model_result"]:

@@ -6,6 +6,7 @@ from pydantic_core import to_json
 
 from agency.blueprint import ThreadMetadata
 from agency.parcels import ChildStatus, Report
+from agency.spending import Spent
 from agency.thread.views import result_of
 from agency.turn.outcomes import Canceled, Failure, Settled, Stopped, Success, TurnOutcome
 
@@ -22,7 +23,7 @@ def call_outcome(status: ChildStatus, report: str) -> Settled:
             return Failure(kind="external", message=f"the subagent failed: {report}")
 
 
-def report_of(thread: ThreadMetadata, outcome: TurnOutcome) -> Report:
+def report_of(thread: ThreadMetadata, outcome: TurnOutcome, spent: Spent) -> Report:
     parent = thread.parent
     assert parent is not None
     status: ChildStatus = "completed"
@@ -31,4 +32,4 @@ def report_of(thread: ThreadMetadata, outcome: TurnOutcome) -> Report:
     if isinstance(outcome, Stopped):
         status = "canceled" if outcome.reason == "canceled" else "failed"
         text = f"{outcome.code}: {outcome.message}"
-    return Report(to=parent.thread_id, thread_id=thread.id, token=parent.token, status=status, report=text)
+    return Report(to=parent.thread_id, thread_id=thread.id, token=parent.token, status=status, report=text, spent=spent)

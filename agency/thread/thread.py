@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -13,13 +15,14 @@ from typing import Annotated, Self, TypeVar
 from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
 
 from agency import events
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.blueprint import Blueprint, ThreadMetadata, chain_of
 from agency.clock import now_ms
 from agency.context import ToolContext
 from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, TooLarge, WrongState
-from agency.events import Event, NewEvent
+from agency.events import Event, EventType, NewEvent
 from agency.hooks import ChildReport
-from agency.messages import MESSAGE_CHARS, Message, ToolCall
+from agency.messages import IMAGE_BYTES, MESSAGE_CHARS, Image, Message, ToolCall
+from agency.output import OutputType, as_schema
 from agency.parcels import Cancel, Report, Spawn
 from agency.providers.entry import Provider
 from agency.runtime import Progress, Runtime
@@ -35,6 +38,7 @@ from agency.thread.feed import Feed, Reader
 from agency.thread.mail import Clock, Postman
 from agency.thread.pipeline import Pipeline
 from agency.thread.views import (
+    AGENCY_BUDGET,
     Accepted,
     RunEnvelope,
     RunState,
@@ -51,6 +55,18 @@ from agency.turn.state import Limits
 from agency.wire import explain, sayable, sayable_text
 
 log = logging.getLogger(__name__)
+
+SPENDING = frozenset(
+    {
+        EventType.MODEL_COMPLETED,
+        EventType.SUBAGENT_COMPLETED,
+        EventType.RUN_PAUSED,
+        EventType.RUN_CANCELED,
+        EventType.AGENT_COMPLETED,
+        EventType.AGENT_ERROR,
+    }
+)
+"""The events after which a thread has used more than before."""
 
 
 class Thread:
@@ -69,11 +85,21 @@ class Thread:
             system.middleware_for(blueprint), system.tools_for(blueprint), metadata, blueprint, agents
         )
         self._feed = Feed(store)
-        asker = Asker(store, system, blueprint)
+        asker = Asker(store, system, blueprint, runtime.providers)
         runner = CallRunner(store, self._pipeline, metadata, blueprint, runtime, agents, asker.offered)
         self._driver = Driver(
-            store, self._pipeline, asker, runner, self._feed, metadata, blueprint, system.code_runner, self._committed
+            store,
+            self._pipeline,
+            asker,
+            runner,
+            self._feed,
+            metadata,
+            blueprint,
+            system.code_runner,
+            _SharedBudget(runtime, metadata),
+            self._committed,
         )
+        self._spent: tuple[Spent, Spent] | None = None
         self._postman = Postman(store, runtime, self._driver.commit)
         self._clock = Clock(store, self._driver.timer_due)
 
@@ -188,14 +214,17 @@ class Thread:
         idempotency_key: str | None = None,
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
+        output_schema: OutputType | None = None,
     ) -> Accepted:
         """Start a run with a message; during a run, the message joins it at its next step.
 
-        With an `idempotency_key`, sending again gives the first answer and does nothing. `limits` replace the
-        blueprint's for a run that this starts. `files`, text by path, are there when the message is.
+        With an `idempotency_key`, sending again gives the first answer and does nothing. `limits` and `output_schema`
+        (a pydantic model or a JSON schema) replace the blueprint's for a run that this starts. `files`, text by path,
+        are there when the message is.
         """
         self._check_alive()
         messages = acceptable(message)
+        output = None if output_schema is None else as_schema(output_schema)
         handed_in = await self._with_files(files) if files else self._store.draft()
         if limits is not None:
             limits = _valid(_LIMITS, limits, "limits")
@@ -215,7 +244,7 @@ class Thread:
             draft.posted.extend(messages)
             self._driver.commit(draft)
         else:
-            self._driver.begin(draft, messages, limits)
+            self._driver.begin(draft, messages, limits, output)
         return Accepted(run_id=run_id(self.id, draft.run), status=status)
 
     async def put_files(self, files: Mapping[str, str]) -> None:
@@ -268,16 +297,43 @@ class Thread:
         self._check_alive()
 
     async def lift_limits(
-        self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+        self,
+        *,
+        turns: int | None = None,
+        time_ms: int | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
     ) -> None:
         """Let a run that has used up a limit go on, under these new ones."""
-        if any(value is not None and value < 1 for value in (turns, time_ms, tokens)):
+        if any(value is not None and not value > 0 for value in (turns, time_ms, tokens, cost_usd)):
             raise InvalidInput("limits are positive numbers")
         self._check_exhausted(self._driver.n)
+        if self._waits_for_agency():
+            raise WrongState(f"the budget of agency {self.metadata.agency_id} is used up: raise that")
+        await self._resume_exhausted(turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
+
+    async def budget_lifted(self) -> None:
+        """Go on, if it was the agency's budget that was used up; else nothing changes."""
+        self._check_alive()
+        if self._waits_for_agency():
+            await self._resume_exhausted()
+
+    def _waits_for_agency(self) -> bool:
+        machine = self._driver.machine
+        return machine is not None and (machine.exhausted_by or "").startswith(AGENCY_BUDGET)
+
+    async def _resume_exhausted(
+        self,
+        turns: int | None = None,
+        time_ms: int | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+    ) -> None:
         draft = self._store.draft(self._driver.n)
         await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "exhausted", {}))
         self._check_exhausted(draft.run)
-        self._driver.advance(draft, fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens))
+        lifted = fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
+        self._driver.advance(draft, lifted)
 
     async def receive(self, parcel: Report | Cancel) -> None:
         """Take what another thread sent. Taking it again does nothing."""
@@ -298,10 +354,15 @@ class Thread:
                 await self._pipeline.on_child_report(draft, self._driver.run_id, told)
             except HookFailed as error:  # the report stands all the same
                 draft, failed = self._store.draft(self._driver.n), error
-        if waiting := records.children(self._store, token=report.token, status="waiting"):
+        known = records.children(self._store, token=report.token)
+        if known and report.spent is not None:
+            self._driver.child_spent(draft, known[0], report.spent)
+        if waiting := [child for child in known if child.status == "waiting"]:
             self._driver.child_ended(draft, waiting[0], report.status, report.report)
             if failed is not None and self._driver.active and self._driver.n == waiting[0].run:
                 await self._driver.abort(failed)
+        elif draft:
+            self._driver.commit(draft)
 
     def doze(self, after: float) -> None:
         """Let go of its file if it has not been used for so many seconds; the next use opens it again."""
@@ -339,7 +400,7 @@ class Thread:
         stored = records.last_run(self._store)
         if stored is None:
             raise NotFound(f"thread {self.id} has not run yet")
-        return envelope(self.metadata, stored, self._pipeline.tools)
+        return envelope(self.metadata, stored, self._pipeline.tools, self._driver.children_spent())
 
     def run_state(self) -> RunState:
         machine = self._driver.machine
@@ -353,7 +414,7 @@ class Thread:
             messages=tuple(self._store.messages()),
             tools=tuple(tool.spec for tool in self._pipeline.tools.values()),
             thread=self.metadata,
-            model=self.blueprint.model or self._system.default_model,
+            model=chain_of(self.blueprint.model or self._system.default_model)[0].model,
             more=await self._pipeline.state(self._store.draft()),
         )
 
@@ -391,7 +452,10 @@ class Thread:
             ("", "idle", None) if machine is None else (self._driver.run_id, status_of(machine), machine.paused)
         )
         try:
-            self._runtime.committed(self.metadata, Progress(self._store.last_seq, run, status, reason, happened))
+            if self._spent is None or any(event.type in SPENDING for event in happened):
+                self._spent = self._driver.spent()
+            progress = Progress(self._store.last_seq, run, status, reason, happened, *self._spent)
+            self._runtime.committed(self.metadata, progress)
         except Exception:  # it is on disk, whatever they make of it
             log.exception("what thread %s has done cannot be told", self.id)
 
@@ -443,6 +507,18 @@ class Thread:
             if self._driver.active:
                 await self._driver.abort(error)
             raise
+
+
+class _SharedBudget:
+    """The budget of a thread's agency, by way of where the thread runs."""
+
+    def __init__(self, runtime: Runtime, thread: ThreadMetadata) -> None:
+        self.is_set = runtime.budgeted
+        self._runtime = runtime
+        self._thread = thread
+
+    async def used_up(self, spent: Spent) -> str | None:
+        return await self._runtime.allowance(self._thread, spent)
 
 
 class _Nowhere:
@@ -505,9 +581,24 @@ def acceptable(message: str | Message | Sequence[Message], *, longest: int = MES
     for one in messages:
         if one.role not in ("user", "system") or one.tool_calls or one.tool_call_id:
             raise InvalidInput(f"a message from outside is a user's or the system's, not {one.role}")
-        if not one.content.strip():
+        if one.images and one.role != "user":
+            raise InvalidInput("images belong to a user's message")
+        if not (one.content.strip() or one.images):
             raise InvalidInput("the message is empty")
+        for image in one.images:
+            _check_bytes(image)
         if len(one.content) > longest:
             raise TooLarge(f"the message has {len(one.content)} characters; {longest} are accepted")
     # Ids, origin and the like are ours to give.
-    return tuple(Message(role=one.role, content=sayable_text(one.content)) for one in messages)
+    return tuple(Message(role=one.role, content=sayable_text(one.content), images=one.images) for one in messages)
+
+
+def _check_bytes(image: Image) -> None:
+    try:
+        size = len(base64.b64decode(image.data or "", validate=True))
+    except binascii.Error:
+        raise InvalidInput("an image's `data` is base64, and this is not") from None
+    if image.url is None and not size:
+        raise InvalidInput("an image is empty")
+    if size > IMAGE_BYTES:
+        raise TooLarge(f"an image has {size} bytes; {IMAGE_BYTES} are accepted")

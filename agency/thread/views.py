@@ -8,16 +8,21 @@ from pydantic import JsonValue
 
 from agency.blueprint import ThreadMetadata
 from agency.clock import now_ms
+from agency.events import timestamp
 from agency.messages import Message, ToolCall, Usage
 from agency.models import ToolSpec
+from agency.spending import Spent
 from agency.store.records import StoredRun
 from agency.store.store import run_id
 from agency.tools import Risk, Tool
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import CallOutcome, Deferred, Finished, HandedOff, Stopped, TurnOutcome
-from agency.turn.state import PauseReason, TurnCheckpoint, WaitingTools
+from agency.turn.state import Attempt, PauseReason, TurnCheckpoint, WaitingTools
 from agency.turn.state import RunStatus as RunStatus
 from agency.wire import Wire
+
+AGENCY_BUDGET = "ERR_AGENCY_"
+"""With which the codes of an agency's budgets begin."""
 
 
 class Accepted(Wire):
@@ -57,13 +62,36 @@ class PendingToolCall(ToolCall):
     note: str = ""
 
 
+class Part(Wire):
+    """A part of what was used."""
+
+    tokens_used: Usage = Usage()
+    cost_usd: float | None = 0.0
+
+
+class ModelAttempt(Wire):
+    """A model call that failed, or a model of the chain that was passed over."""
+
+    model: str
+    turn: int
+    code: str
+    message: str
+    request_id: str | None = None
+    at: str
+
+
 class RunMeta(Wire):
+    """`tokens_used` and `cost_usd` are those of the run and of its children, as far as these have reported; a cost of
+    None is unknown. `model` is the one that was asked last."""
+
     thread_id: str
     agent_type: str
     turns: int
     tokens_used: Usage
     cost_usd: float | None = None
-    """None is unknown."""
+    children: Part = Part()
+    model: str | None = None
+    attempts: tuple[ModelAttempt, ...] = ()
     duration_ms: int
     pause_reason: PauseReason | None = None
     pending_tool_calls: tuple[PendingToolCall, ...] = ()
@@ -102,16 +130,19 @@ def result_of(outcome: TurnOutcome | None) -> JsonValue:
             return None
 
 
-def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]) -> RunEnvelope:
+def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool], children: Spent) -> RunEnvelope:
     machine = TurnMachine(TurnCheckpoint.load(run.machine))
     outcome = machine.outcome
     errors: tuple[ErrorInfo, ...] = ()
     if isinstance(outcome, Stopped):
         errors = (ErrorInfo(code=outcome.code, message=outcome.message),)
-    elif machine.exhausted_by is not None:
-        used = f"{machine.usage.total} tokens, {machine.active_ms(now_ms())} ms"
-        errors = (ErrorInfo(code=machine.exhausted_by, message=f"the run has used {used}; lift its limit to go on"),)
     now = now_ms()
+    own = machine.spent(now)
+    spent = own + children
+    if machine.exhausted_by is not None:
+        cost = "an unknown cost" if spent.cost_usd is None else f"{spent.cost_usd:g} US dollars"
+        used = f"{own.turns} turns, {own.active_ms} ms, {spent.usage.total} tokens and {cost}"
+        errors = (ErrorInfo(code=machine.exhausted_by, message=f"used are {used}; {_remedy(machine.exhausted_by)}"),)
     return RunEnvelope(
         run_id=run_id(metadata.id, run.n),
         status=status_of(machine),
@@ -119,14 +150,39 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]
         meta=RunMeta(
             thread_id=metadata.id,
             agent_type=metadata.agent_type,
-            turns=machine.turn,
-            tokens_used=machine.usage,
-            duration_ms=machine.active_ms(now),
+            turns=own.turns,
+            tokens_used=spent.usage,
+            cost_usd=spent.cost_usd,
+            children=Part(tokens_used=children.usage, cost_usd=children.cost_usd),
+            model=machine.model,
+            attempts=tuple(_attempt(failure) for failure in machine.failures),
+            duration_ms=own.active_ms,
             pause_reason=machine.paused,
             pending_tool_calls=pending_approvals(machine, tools),
         ),
         errors=errors,
         timestamp=now,
+    )
+
+
+def _remedy(code: str) -> str:
+    match code:
+        case "ERR_COST_UNKNOWN":
+            return "a model's price is unknown, so a limit of cost cannot be kept: lift it, or give the price"
+        case _ if code.startswith(AGENCY_BUDGET):
+            return "the agency's budget is used up: raise it to go on"
+        case _:
+            return "lift the run's limit to go on"
+
+
+def _attempt(failure: Attempt) -> ModelAttempt:
+    return ModelAttempt(
+        model=failure.model,
+        turn=failure.turn,
+        code=failure.code,
+        message=failure.message,
+        request_id=failure.request_id,
+        at=timestamp(failure.at),
     )
 
 

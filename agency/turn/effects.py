@@ -9,13 +9,14 @@ and freezing costs more than the rest of making one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, JsonValue
 
 from agency.events import NewEvent
 from agency.messages import Message, ToolCall, Usage
+from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome, Decision, Settled, TurnOutcome
 
 CheckpointKind = Literal["after_work", "before_completion"]
@@ -25,10 +26,20 @@ REPLY_STOPS = frozenset(get_args(ReplyStop))
 
 @dataclass(slots=True, kw_only=True)
 class SurfaceRef:
-    """Names the prompt, tools and parameters that the driver keeps; the machine only passes the name on."""
+    """Names the prompt, tools and parameters that the driver keeps; the machine only passes the name on.
+
+    When `model` fails and it may be tried again, the first of the `fallbacks` is asked, then the next. `skipped` were
+    to be asked as well, but cannot do what is required.
+    """
 
     digest: str
     model: str
+    fallbacks: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        return (self.model, *self.fallbacks)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,13 +47,19 @@ class ModelCall:
     """A model request by reference: the surface, and the thread's first `upto` messages.
 
     Messages are append-only, so this names the identical request for ever without holding it. Transient messages at or
-    before `since` have been shown already and are left out. `final` is the grace turn: no tools are offered.
+    before `since` have been shown already and are left out. `final` is the grace turn: no tools are offered. `choice`
+    is which model of the surface's chain is asked.
     """
 
     surface: SurfaceRef
     upto: int
     since: int
     final: bool = False
+    choice: int = 0
+
+    @property
+    def model(self) -> str:
+        return self.surface.chain[self.choice]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,10 +75,27 @@ class ModelReply:
 
 @dataclass(slots=True, kw_only=True)
 class ModelFailure:
+    """`room_made`: the request was too large, and a middleware has found something to leave out of the next."""
+
     code: str
     message: str
     retryable: bool = False
     retry_after_ms: int | None = None
+    request_id: str | None = None
+    room_made: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Output:
+    """What a reply comes to that was to be the run's result: its value, or what is wrong with it.
+
+    `call` is the call by which it was handed in, if it was handed in by one.
+    """
+
+    value: JsonValue = None
+    code: str | None = None
+    problem: str = ""
+    call: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,21 +204,37 @@ Effect = Request | Emit | Progress | CancelModel | Done
 
 @dataclass(slots=True, kw_only=True)
 class SurfaceSynced:
+    """`children` is what the run's children have used so far, and theirs."""
+
     id: int
     at: int
     surface: SurfaceRef
+    children: Spent = Spent()
+
+
+@dataclass(slots=True, kw_only=True)
+class BudgetSpent:
+    """The answer in place of a surface: there is nothing left to spend, by the word of somebody outside the run."""
+
+    id: int
+    at: int
+    code: str
 
 
 @dataclass(slots=True, kw_only=True)
 class ModelReplied:
     """`ask` lists the calls that a person has to approve before any call of this reply runs; `seen_by` the middleware
-    that looked at the reply."""
+    that looked at the reply. `cost_usd` is None if the price is unknown. `output` is set if the run's result must fit
+    a schema and this reply would be it; `refused` are calls that do not run, with what the model is told."""
 
     id: int
     at: int
     reply: ModelReply
     ask: tuple[str, ...] = ()
     seen_by: tuple[str, ...] = ()
+    cost_usd: float | None = 0.0
+    output: Output | None = None
+    refused: dict[str, Settled] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -257,6 +307,7 @@ class LimitsLifted:
     turns: int | None = None
     time_ms: int | None = None
     tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -274,5 +325,5 @@ class RunAborted:
     message: str
 
 
-Answer = SurfaceSynced | ModelReplied | ModelFailed | ToolsAnswered | CodeRan | CheckpointTaken | Woke
+Answer = SurfaceSynced | BudgetSpent | ModelReplied | ModelFailed | ToolsAnswered | CodeRan | CheckpointTaken | Woke
 Input = Answer | CallSettled | CallsDecided | LimitsLifted | RunCanceled | RunAborted

@@ -32,9 +32,13 @@ mode's business (`modes.py`); the machine applies the actions that the mode retu
   person has decided on every call that was asked about; then `CallTools` is handed out again, under the same id, with
   the calls that are to run. Results reach the transcript together, in the order of the calls.
 * Retries: a retryable failure, of the model or of a tool whose policy says so, becomes a `Sleep` and then a new effect
-  with the same request. `PendingCall.key` stays the same.
+  with the same request. `PendingCall.key` stays the same. Where the surface has a chain of models, a retryable failure
+  is first of all a call of the next one, with the same conversation; only after the last of them comes the `Sleep`.
+  The run stays with the model that answered. A failure that is not retryable ends the run under its own name.
+* Replies that are no answer: one that was cut off at the output limit is kept and the model asked to go on, three
+  times; a result that does not fit the output's schema is sent back with what is wrong, twice.
 * Limits: when the turns are used up the model gets one more turn without tools, to answer in prose. If it calls tools
-  all the same the run stops. When time or tokens are used up the run pauses as `Exhausted`.
+  all the same, or when time, tokens or money are used up, the run pauses as `Exhausted` until a person lifts the limit.
 * Ending: `Progress` with whatever is new, then `Emit` of the outcome, then `Done`. However a run ends, no call in the
   transcript is without a result.
 
@@ -43,14 +47,15 @@ An input that does not fit the state raises `ResultMismatch` and changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from agency import events
 from agency.errors import ResultMismatch
 from agency.events import NewEvent
-from agency.messages import Message, ToolCall, Usage
+from agency.messages import Message, ToolCall
+from agency.spending import Spent, add_costs
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn import state as st
@@ -65,10 +70,15 @@ from agency.turn.modes import (
     StartCheckpoint,
     StartCode,
     StartTools,
+    assistant_message,
     tool_message,
 )
 
 MODEL_ATTEMPTS = 5
+MAX_CUT = 3
+MAX_OVERFLOWS = 3
+MAX_REPAIRS = 2
+KEPT_FAILURES = 50
 RETRY_BASE_MS = 500
 RETRY_MAX_MS = 30_000
 
@@ -76,6 +86,17 @@ LAST_TURN = (
     "You have used all the turns of this run. Do not call any tool. "
     "Answer now, in plain prose, with what you have; say what is left undone."
 )
+MORE_TURNS = "You have been given more turns. You may call tools again."
+CUT_OFF = "Your reply was cut off at its output limit. Go on exactly where it ended, and repeat nothing of it."
+CUT_CALLS = (
+    "Your reply was cut off at its output limit before its tool calls were whole, and none of them was run. "
+    "Call again, with less in one reply."
+)
+CUT_BEFORE_WORDS = (
+    "Your reply was cut off at its output limit before you said anything. Think less, and answer briefly."
+)
+WRONG_OUTPUT = "This is not the result that was asked for: {problem}\nReply with the corrected result and nothing else."
+HANDED_IN = "Accepted."
 
 _BAD_STOPS = {
     "output_limit": out.Stopped(
@@ -95,6 +116,8 @@ def retry_delay(attempt: int, after_ms: int | None) -> int:
     """How long to wait after failed attempt number `attempt`; what the other side asks for comes first."""
     return after_ms if after_ms is not None else min(RETRY_BASE_MS * 2 ** (attempt - 1), RETRY_MAX_MS)
 
+
+NOTHING: Mapping[str, out.Settled] = {}
 
 Awaited = TypeVar("Awaited", bound=st.Waiting)
 _Numbered = fx.Answer | fx.CallSettled | fx.CallsDecided
@@ -126,6 +149,7 @@ class TurnMachine:
                 position=position,
                 shown=position,
                 limits=limits or st.Limits(),
+                cost_usd=0.0,
                 now=at,
                 active_since=at,
             ),
@@ -150,8 +174,23 @@ class TurnMachine:
         return self._m.turn
 
     @property
-    def usage(self) -> Usage:
-        return self._m.usage
+    def model(self) -> str | None:
+        """The model that was asked last."""
+        return self._m.model
+
+    @property
+    def failures(self) -> tuple[st.Attempt, ...]:
+        return tuple(self._m.failures)
+
+    @property
+    def said(self) -> str:
+        """What the model has said so far of a reply that was cut off."""
+        return self._m.said
+
+    def spent(self, at: int) -> Spent:
+        """What the run has used, without its children."""
+        turns = self._m.ticked or self._m.turn
+        return Spent(usage=self._m.usage, cost_usd=self._m.cost_usd, turns=turns, active_ms=self.active_ms(at))
 
     @property
     def limits(self) -> st.Limits:
@@ -214,6 +253,10 @@ class TurnMachine:
         match given:
             case fx.SurfaceSynced():
                 self._surface_synced(given)
+            case fx.BudgetSpent():
+                self._expect(st.WaitingSurface, given)
+                self._at(given.at)
+                self._exhaust(given.code)
             case fx.ModelReplied():
                 self._model_replied(given)
             case fx.ModelFailed():
@@ -302,52 +345,65 @@ class TurnMachine:
         self._m.state = st.PrepareTurn()
 
     def _prepare_turn(self) -> None:
-        exhausted = self._exhausted()
-        if exhausted is not None:
-            self._m.state = st.Exhausted(code=exhausted)
-            self._set_paused("exhausted", exhausted)
+        if (code := self._exhausted()) is not None:
+            self._exhaust(code)
             return
-        self._emit(events.run_tick(self._m.turn))
+        if self._m.ticked < self._m.turn:
+            self._m.ticked = self._m.turn
+            self._emit(events.run_tick(self._m.turn))
         self._wait(st.WaitingSurface(effect=self._new_effect()))
 
+    def _exhaust(self, code: str) -> None:
+        self._m.state = st.Exhausted(code=code)
+        self._set_paused("exhausted", code)
+
     def _exhausted(self) -> str | None:
-        limits = self._m.limits
+        limits, children = self._m.limits, self._m.children
+        if limits.turns is not None and self._m.turn > limits.turns + 1:  # the grace turn is over, too
+            return "ERR_MAX_TURNS"
         if limits.time_ms is not None and self.active_ms(self._m.now) >= limits.time_ms:
             return "ERR_TIME_LIMIT"
-        if limits.tokens is not None and self._m.usage.total >= limits.tokens:
+        if limits.tokens is not None and self._m.usage.total + children.usage.total >= limits.tokens:
             return "ERR_TOKEN_LIMIT"
+        if limits.cost_usd is not None:
+            cost = add_costs(self._m.cost_usd, children.cost_usd)
+            return "ERR_COST_UNKNOWN" if cost is None else "ERR_COST_LIMIT" if cost >= limits.cost_usd else None
         return None
 
     def _call_model(self, request: fx.ModelCall) -> None:
-        self._emit(events.model_started(request.surface.model, request.upto))
+        self._m.model = request.model
+        self._emit(events.model_started(request.model, request.upto))
         self._wait(st.WaitingModel(effect=self._new_effect(), request=request))
 
     def _next_turn(self) -> None:
         self._m.turn += 1
-        if not self._out_of_reach(self._m.turn):
-            self._m.state = st.PrepareTurn()
-        elif self._m.grace:
-            self._end(self._out_of_turns())
-        else:
+        if self._out_of_reach(self._m.turn) and not self._m.grace:
             self._m.grace = True
             self._say([Message(role="system", content=LAST_TURN, origin="limits")])
-            self._m.state = st.PrepareTurn()
+        self._m.state = st.PrepareTurn()
 
     def _out_of_reach(self, turn: int) -> bool:
         limit = self._m.limits.turns
         return limit is not None and turn > limit
-
-    def _out_of_turns(self) -> out.Stopped:
-        message = f"the run used its {self._m.limits.turns} turns and gave no answer in the one after"
-        return out.Stopped(reason="max_turns", code="ERR_MAX_TURNS", message=message)
 
     # Answers to the outstanding effect.
 
     def _surface_synced(self, given: fx.SurfaceSynced) -> None:
         self._expect(st.WaitingSurface, given)
         self._at(given.at)
-        upto, since = self._m.position, self._m.shown
-        self._call_model(fx.ModelCall(surface=given.surface, upto=upto, since=since, final=self._m.grace))
+        self._m.children = given.children
+        known = {failure.model for failure in self._m.failures if failure.code == "ERR_CAPABILITY"}
+        for model in given.surface.skipped:
+            if model not in known:
+                self._note(model, "ERR_CAPABILITY", "it cannot do what is required")
+        if (code := self._exhausted()) is not None:
+            self._exhaust(code)
+            return
+        chain, upto, since = given.surface.chain, self._m.position, self._m.shown
+        choice = chain.index(self._m.model) if self._m.model in chain else 0
+        self._call_model(
+            fx.ModelCall(surface=given.surface, upto=upto, since=since, final=self._m.grace, choice=choice)
+        )
 
     def _model_replied(self, given: fx.ModelReplied) -> None:
         state = self._expect(st.WaitingModel, given)
@@ -356,44 +412,116 @@ class TurnMachine:
         if unknown:
             raise ResultMismatch(f"approval asked for calls that the reply does not have: {sorted(unknown)}")
         self._at(given.at)
-        self._m.attempts = 0
+        self._m.attempts = self._m.overflows = 0
         self._m.shown = state.request.upto
         self._m.usage += reply.usage
-        self._emit(events.model_completed(reply.usage, self._m.usage))
+        self._m.cost_usd = add_costs(self._m.cost_usd, given.cost_usd)
+        self._emit(
+            events.model_completed(state.request.model, reply.usage, given.cost_usd, self._m.usage, self._m.cost_usd)
+        )
         for middleware in given.seen_by:
             self._emit(events.after_model(middleware))
+        if reply.stop == "output_limit" and self._m.cut < MAX_CUT:
+            self._ask_to_go_on(reply)
+            return
+        text = self._m.said + reply.text
+        self._m.cut, self._m.said = 0, ""
         if reply.stop in _BAD_STOPS:
             self._end(_BAD_STOPS[reply.stop])
+        elif given.output is not None:
+            self._hand_in(reply, given.output)
         elif self._m.grace and reply.tool_calls:
             self._refuse_calls(reply)
         else:
-            self._apply(self._mode.on_reply(reply), reply.tool_calls, given.ask)
+            self._apply(self._mode.on_reply(reply, text), reply.tool_calls, given.ask, given.refused)
+
+    def _ask_to_go_on(self, reply: fx.ModelReply) -> None:
+        """The reply was cut off. Its words are kept, its calls are not: nobody knows whether they are whole."""
+        self._m.cut += 1
+        self._m.said += reply.text
+        kept = [Message(role="assistant", content=reply.text)] if reply.text.strip() else []
+        told = CUT_CALLS if reply.tool_calls else CUT_OFF if self._m.said.strip() else CUT_BEFORE_WORDS
+        self._say([*kept, Message(role="user", content=told, origin="limits")])
+        self._m.state = st.PrepareTurn()
+
+    def _hand_in(self, reply: fx.ModelReply, output: fx.Output) -> None:
+        """The reply is the run's result, if it fits what was asked for."""
+        wrong = output.code is not None
+        hopeless = wrong and (self._m.grace or self._m.repairs >= MAX_REPAIRS)
+        said = [assistant_message(reply)]
+        if output.call is not None:
+            (call,) = (call for call in reply.tool_calls if call.id == output.call)
+            refusal = out.Failure(kind="invalid_request", source="policy", message=output.problem)
+            said.append(tool_message(self._pending(call, 0), refusal if wrong else out.Success(content=HANDED_IN)))
+        elif wrong and not hopeless:
+            said.append(Message(role="user", content=WRONG_OUTPUT.format(problem=output.problem), origin="output"))
+        self._say(said)
+        if output.code is None:
+            self._m.repairs = 0
+            outcome = out.Finished(by="structured_output", value=output.value)
+            self._apply([StartCheckpoint("before_completion", on_empty=outcome)])
+        elif hopeless:
+            self._end(out.Stopped(reason="invalid_output", code=output.code, message=output.problem))
+        else:
+            self._m.repairs += 1
+            self._apply([StartCheckpoint("after_work")])
 
     def _refuse_calls(self, reply: fx.ModelReply) -> None:
-        """The model called tools in its grace turn: none of them runs, and the run stops."""
+        """The model called tools in its grace turn: none of them runs."""
         refusal = out.Failure(kind="resource_limit", source="policy", message="the run's turns are used up")
         results = [tool_message(self._pending(call, 0), refusal) for call in reply.tool_calls]
-        said = Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls, meta=reply.meta)
-        self._say([said, *results])
-        self._end(self._out_of_turns())
+        self._say([assistant_message(reply), *results])
+        self._next_turn()
 
     def _model_failed(self, given: fx.ModelFailed) -> None:
-        state, failure = self._expect(st.WaitingModel, given), given.failure
+        request, failure = self._expect(st.WaitingModel, given).request, given.failure
         self._at(given.at)
+        self._note(request.model, failure.code, failure.message, failure.request_id)
         if self._exhausted() is not None:
-            self._emit(events.model_failed(failure.code, failure.message, None))
+            self._emit(_failed(request, failure))
             self._m.state = st.PrepareTurn()
-            return
-        self._m.attempts += 1
-        if not failure.retryable or self._m.attempts >= MODEL_ATTEMPTS:
-            self._emit(events.model_failed(failure.code, failure.message, None))
+        elif failure.room_made and self._m.overflows < MAX_OVERFLOWS:
+            self._m.overflows += 1
+            self._emit(_failed(request, failure, then=request.model))
+            self._m.state = st.PrepareTurn()
+        elif not failure.retryable:
+            self._emit(_failed(request, failure))
             self._end(out.Stopped(reason="provider_error", code=failure.code, message=failure.message))
+        elif request.choice + 1 < len(request.surface.chain):
+            following = replace(request, choice=request.choice + 1)
+            self._emit(_failed(request, failure, then=following.model))
+            self._call_model(following)
+        else:
+            self._try_later(request, failure)
+
+    def _try_later(self, request: fx.ModelCall, failure: fx.ModelFailure) -> None:
+        """The model, or the last one of the chain, has failed."""
+        self._m.attempts += 1
+        is_chain = len(request.surface.chain) + len(request.surface.skipped) > 1
+        if self._m.attempts >= MODEL_ATTEMPTS:
+            self._emit(_failed(request, failure))
+            code, message = failure.code, failure.message
+            if is_chain:
+                tried = [
+                    each for each in self._m.failures if each.turn == self._m.turn or each.code == "ERR_CAPABILITY"
+                ]
+                code = "ERR_CHAIN_EXHAUSTED"
+                message = f"every model of the chain failed: {', '.join(f'{t.model} {t.code}' for t in tried)}"
+            self._end(out.Stopped(reason="provider_error", code=code, message=message))
             return
-        delay = retry_delay(self._m.attempts, failure.retry_after_ms)
+        delay = retry_delay(self._m.attempts, None if is_chain else failure.retry_after_ms)
         remaining = self.remaining_ms(self._m.now)
         until = self._m.now + (delay if remaining is None else min(delay, remaining))
-        self._emit(events.model_failed(failure.code, failure.message, until))
-        self._wait(st.WaitingSleep(effect=self._new_effect(), until=until, then=st.RetryModel(request=state.request)))
+        again = replace(request, choice=0)
+        self._emit(_failed(request, failure, retry_at=until, then=again.model if is_chain else None))
+        self._wait(st.WaitingSleep(effect=self._new_effect(), until=until, then=st.RetryModel(request=again)))
+
+    def _note(self, model: str, code: str, message: str, request_id: str | None = None) -> None:
+        """Remember what went wrong with a model."""
+        failure = st.Attempt(
+            model=model, turn=self._m.turn, code=code, message=message, at=self._m.now, request_id=request_id
+        )
+        self._m.failures = [*self._m.failures, failure][-KEPT_FAILURES:]
 
     def _woke(self, given: fx.Woke) -> None:
         state = self._expect(st.WaitingSleep, given)
@@ -423,15 +551,21 @@ class TurnMachine:
         else:
             self._next_turn()
 
-    def _apply(self, actions: list[Action], calls: Iterable[ToolCall] = (), ask: Iterable[str] = ()) -> None:
+    def _apply(
+        self,
+        actions: list[Action],
+        calls: Iterable[ToolCall] = (),
+        ask: Iterable[str] = (),
+        refused: Mapping[str, out.Settled] = NOTHING,
+    ) -> None:
         for action in actions:
             match action:
                 case Say(messages=messages):
                     self._say(messages)
                 case StartTools():
-                    self._start_tools(calls, ask)
+                    self._start_tools(calls, ask, refused)
                 case StartCode() if self._m.grace:
-                    self._end(self._out_of_turns())
+                    self._next_turn()
                 case StartCode(code=code):
                     self._wait(st.WaitingCode(effect=self._new_effect(), code=code))
                 case StartCheckpoint(kind=kind, on_empty=on_empty):
@@ -449,13 +583,16 @@ class TurnMachine:
     def _pending(self, call: ToolCall, effect: int) -> fx.PendingCall:
         return fx.PendingCall(call=call, key=f"{self._m.run}.{effect}.{call.id}")
 
-    def _start_tools(self, calls: Iterable[ToolCall], ask: Iterable[str]) -> None:
+    def _start_tools(self, calls: Iterable[ToolCall], ask: Iterable[str], refused: Mapping[str, out.Settled]) -> None:
         effect, asked = self._new_effect(), set(ask)
         pending = tuple(self._pending(call, effect) for call in calls)
         held: dict[str, out.CallOutcome] = {}
         if asked:
             held = {p.id: out.Deferred(waits_for="approval" if p.id in asked else "batch") for p in pending}
-        self._settle(st.WaitingTools(effect=effect, calls=pending, outcomes=held), newly=asked)
+        for call in pending:
+            if call.id in refused:
+                self._emit(events.tool_error(call.call.name, call.id, refused[call.id].text))
+        self._settle(st.WaitingTools(effect=effect, calls=pending, outcomes={**held, **refused}), newly=asked)
 
     def _tools_answered(self, given: fx.ToolsAnswered) -> None:
         state = self._expect(st.WaitingTools, given)
@@ -546,13 +683,17 @@ class TurnMachine:
     def _limits_lifted(self, given: fx.LimitsLifted) -> None:
         if not isinstance(self._m.state, st.Exhausted):
             raise ResultMismatch(f"no limit to lift in {self._m.state!r}")
-        changes = {"turns": given.turns, "time_ms": given.time_ms, "tokens": given.tokens}
-        changed = {name: value for name, value in changes.items() if value is not None}
-        if any(value < 1 for value in changed.values()):
+        changes = {"turns": given.turns, "time_ms": given.time_ms, "tokens": given.tokens, "cost_usd": given.cost_usd}
+        changed: dict[str, float | None] = {name: value for name, value in changes.items() if value is not None}
+        if any(value is not None and value <= 0 for value in changed.values()):
             raise ResultMismatch(f"limits are positive numbers, not {changed}")
+        if self._m.state.code == "ERR_COST_UNKNOWN":
+            changed["cost_usd"] = None  # what is not known cannot be limited
         self._at(given.at)
         self._m.limits = self._m.limits.model_copy(update=changed)
-        self._m.grace = self._m.grace and self._out_of_reach(self._m.turn)
+        if self._m.grace and not self._out_of_reach(self._m.turn):
+            self._m.grace = False
+            self._say([Message(role="system", content=MORE_TURNS, origin="limits")])
         self._set_paused(None)
         self._m.state = st.PrepareTurn()
 
@@ -598,6 +739,14 @@ class TurnMachine:
 
 def _copy(checkpoint: st.TurnCheckpoint) -> st.TurnCheckpoint:
     return replace(checkpoint, notices=list(checkpoint.notices))
+
+
+def _failed(
+    request: fx.ModelCall, failure: fx.ModelFailure, *, retry_at: int | None = None, then: str | None = None
+) -> NewEvent:
+    return events.model_failed(
+        request.model, failure.code, failure.message, request_id=failure.request_id, retry_at=retry_at, then=then
+    )
 
 
 def _outcome_event(outcome: out.TurnOutcome) -> NewEvent:

@@ -68,21 +68,27 @@ Action = Say | StartTools | StartCode | StartCheckpoint | KeepState | End
 
 
 class Mode(Protocol):
-    def on_reply(self, reply: ModelReply) -> list[Action]: ...
+    def on_reply(self, reply: ModelReply, text: str) -> list[Action]:
+        """`text` is all of the reply's, with what was said before it was cut off."""
+        ...
+
+    def goes_on(self, reply: ModelReply, text: str) -> bool:
+        """Whether the reply is no answer yet, but something to be executed."""
+        ...
 
     def on_tools(self, settled: Sequence[tuple[PendingCall, Settled]]) -> list[Action]: ...
 
     def on_code(self, ran: CodeRan) -> list[Action]: ...
 
 
-def _assistant(reply: ModelReply) -> Say:
-    return Say((Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls, meta=reply.meta),))
+def assistant_message(reply: ModelReply) -> Message:
+    return Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls, meta=reply.meta)
 
 
-def _answer(reply: ModelReply) -> list[Action]:
+def _answer(reply: ModelReply, text: str) -> list[Action]:
     """The model is done, unless somebody has something to add."""
-    outcome = Finished(by="assistant_message", value=reply.text)
-    return [_assistant(reply), StartCheckpoint("before_completion", on_empty=outcome)]
+    outcome = Finished(by="assistant_message", value=text)
+    return [Say((assistant_message(reply),)), StartCheckpoint("before_completion", on_empty=outcome)]
 
 
 def tool_message(pending: PendingCall, outcome: Settled) -> Message:
@@ -97,8 +103,11 @@ def tool_message(pending: PendingCall, outcome: Settled) -> Message:
 
 
 class ToolsMode:
-    def on_reply(self, reply: ModelReply) -> list[Action]:
-        return [_assistant(reply), StartTools()] if reply.tool_calls else _answer(reply)
+    def on_reply(self, reply: ModelReply, text: str) -> list[Action]:
+        return [Say((assistant_message(reply),)), StartTools()] if reply.tool_calls else _answer(reply, text)
+
+    def goes_on(self, reply: ModelReply, text: str) -> bool:
+        return False  # calls speak for themselves
 
     def on_tools(self, settled: Sequence[tuple[PendingCall, Settled]]) -> list[Action]:
         say = Say(tuple(tool_message(pending, outcome) for pending, outcome in settled))
@@ -126,11 +135,13 @@ class CodeMode(ToolsMode):
 
     _BLOCK = re.compile(r"^```(?:python|py)\s*\n(.*?)^```\s*$", re.DOTALL | re.MULTILINE)
 
-    def on_reply(self, reply: ModelReply) -> list[Action]:
-        blocks = self._BLOCK.findall(reply.text)
-        if blocks and not reply.tool_calls:
-            return [_assistant(reply), StartCode("\n".join(blocks))]
-        return super().on_reply(reply)
+    def on_reply(self, reply: ModelReply, text: str) -> list[Action]:
+        if self.goes_on(reply, text):
+            return [Say((assistant_message(reply),)), StartCode("\n".join(self._BLOCK.findall(text)))]
+        return super().on_reply(reply, text)
+
+    def goes_on(self, reply: ModelReply, text: str) -> bool:
+        return not reply.tool_calls and self._BLOCK.search(text) is not None
 
     def on_code(self, ran: CodeRan) -> list[Action]:
         meta: JsonValue = {"calls": [asdict(call) for call in ran.calls]} if ran.calls else None

@@ -126,6 +126,7 @@ StopReason = Literal[
     "max_turns",
     "tool_failure",
     "provider_error",
+    "invalid_output",
     "middleware_abort",
     "runtime_error",
     "submitted_error",
@@ -134,10 +135,11 @@ StopReason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The run has a result: the model's last words, a tool's value, or what submitted code handed in."""
+    """The run has a result: the model's last words, the value they hold (if it must fit a schema), a tool's value, or
+    what submitted code handed in."""
 
     end: Literal["finished"] = "finished"
-    by: Literal["assistant_message", "tool_value", "submitted_value"]
+    by: Literal["assistant_message", "structured_output", "tool_value", "submitted_value"]
     value: JsonValue
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, TypeAdapter
 
 from agency.messages import Message, Usage
+from agency.spending import Spent
 from agency.turn.effects import CheckpointKind, ModelCall, Notice, PendingCall
 from agency.turn.outcomes import CallOutcome, TurnOutcome
 from agency.wire import Wire
@@ -23,11 +24,25 @@ PauseReason = Literal["hitl", "subagent", "exhausted"]
 
 
 class Limits(Wire):
-    """What one run may use. None is no limit. Time counts while the run is not paused."""
+    """What one run may use. None is no limit. Time counts while the run is not paused; tokens and cost count those of
+    its children too, as soon as they have reported."""
 
     turns: int | None = Field(default=100, ge=1)
     time_ms: int | None = Field(default=None, ge=1)
     tokens: int | None = Field(default=None, ge=1)
+    cost_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """A model call that failed, or a model of the chain that was passed over."""
+
+    model: str
+    turn: int
+    code: str
+    message: str
+    at: int
+    request_id: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,9 +171,27 @@ class TurnCheckpoint:
     shown: int
     """How many of them the last model call has seen."""
     turn: int = 0
+    ticked: int = 0
+    """The last turn that has begun."""
     usage: Usage = Usage()
+    cost_usd: float | None = None
+    """None is unknown, as it is for runs that were begun before costs were counted."""
+    children: Spent = Spent()
+    """What its children had used when the last turn began."""
+    model: str | None = None
+    """The model that was asked last; the run stays with it while the chain has it."""
     attempts: int = 0
-    """Model calls that failed in a row."""
+    """How often in a row the model, or every model of the chain, has failed."""
+    failures: list[Attempt] = field(default_factory=list)
+    """The latest model calls that failed."""
+    cut: int = 0
+    """Replies in a row that were cut off at the output limit."""
+    said: str = ""
+    """Their text."""
+    overflows: int = 0
+    """Requests in a row that were too large."""
+    repairs: int = 0
+    """Results in a row that did not fit the output's schema."""
     grace: bool = False
     """The turns are used up and this is the one more that the model gets to answer."""
     paused: PauseReason | None = None
