@@ -142,6 +142,11 @@ _LIMITS: Mapping[str, Code] = {
     "ERR_AGENCY_TIME": Code(False, "The agency's time is used up.", "Raise the agency's budget, and it goes on."),
     "ERR_AGENCY_TOKENS": Code(False, "The agency's tokens are used up.", "Raise the agency's budget, and it goes on."),
     "ERR_AGENCY_COST": Code(False, "The agency's money is used up.", "Raise the agency's budget, and it goes on."),
+    "ERR_AGENCY_COST_UNKNOWN": Code(
+        False,
+        "The agency has a budget of money, and what some of its calls have cost is not known.",
+        "Take that budget away (`costUsd`), and it goes on; limits of tokens need no price.",
+    ),
 }
 
 _OTHERS: Mapping[str, Code] = {
