@@ -161,10 +161,14 @@ class AgentSystem:
     def agents(self) -> Mapping[str, Blueprint]:
         """Every agent, by name, checked against the rest of the system."""
         if not self._checked:
-            for blueprint in self._agents.values():
-                self.check(blueprint)
-            self._checked = True
+            self.check_agents()
         return self._agents
+
+    def check_agents(self, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
+        """Check every agent; models may also be with these `providers`."""
+        for blueprint in self._agents.values():
+            self.check(blueprint, providers)
+        self._checked = True
 
     def check(self, blueprint: Blueprint, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
         """Raise `DefinitionError` where an agent refers to something that this system does not have, and neither do
@@ -293,8 +297,10 @@ def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:
         raise DefinitionError(f"agent {blueprint.name!r}: config.{middleware.name}: {explain(error)}") from error
 
 
-def load_system(reference: str, python_path: tuple[str, ...]) -> AgentSystem:
-    """Import the system that a reference names, and check it whole."""
+def load_system(
+    reference: str, python_path: tuple[str, ...], providers: Mapping[str, Provider] = NO_PROVIDERS
+) -> AgentSystem:
+    """Import the system that a reference names, and check it whole; models may also be with these `providers`."""
     for folder in python_path:
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -305,5 +311,5 @@ def load_system(reference: str, python_path: tuple[str, ...]) -> AgentSystem:
         raise DefinitionError(f"cannot load {reference}: {error} (looked in {', '.join(python_path)} too)") from error
     if not isinstance(system, AgentSystem):
         raise DefinitionError(f"{reference} is not an AgentSystem, but a {type(system).__name__}")
-    assert system.agents is not None  # which checks them
+    system.check_agents(providers)
     return system

@@ -12,13 +12,17 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from agency.errors import NewerStore, NotAThreadStore, StoreError
 from agency.events import Event
+from agency.spending import Spent
 from agency.store import schema
 from agency.store.store import event_of
-from agency.turn.state import PauseReason, RunStatus
+from agency.turn.machine import TurnMachine
+from agency.turn.state import PauseReason, RunStatus, TurnCheckpoint
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +30,8 @@ Found = TypeVar("Found")
 
 BUSY_SECONDS = 10
 ATTEMPTS = 10
+CHILDREN_TELL = 2
+"""The version of a file since which it holds what children have used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,10 @@ class Glance:
     """The time of its latest event."""
     born: str = ""
     """When it was created, which tells it from another one that had its id before."""
+    spent: Spent = Spent()
+    """What all its runs have used so far."""
+    children: Spent = Spent()
+    """The same of its children, as far as they have reported."""
 
 
 _RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
@@ -59,6 +69,7 @@ _GLANCE = f"""
            coalesce((SELECT ts FROM events ORDER BY seq DESC LIMIT 1), 0),
            coalesce({_BORN}, '')
 """
+_ACTIVE = "SELECT machine FROM runs WHERE status IN ('running', 'paused')"
 _EVENTS = f"""
     SELECT value, seq, ts, type, run, data FROM meta, events
     WHERE key = 'thread_id' AND seq BETWEEN ? AND ? AND {_BORN} >= ? ORDER BY seq
@@ -68,10 +79,30 @@ _EVENTS = f"""
 def glance(path: Path) -> Glance:
     """What a file says of its thread; of one that holds none, nothing."""
     try:
-        due, seq, calling, *rest = _look(path, lambda db: db.execute(_GLANCE).fetchone())
+        (due, seq, calling, status, reason, at, born), spent, children = _look(path, _glance)
     except sqlite3.Error:
         return Glance()
-    return Glance(due, seq, bool(calling), *rest)
+    return Glance(due, seq, bool(calling), status, reason, at, born, spent, children)
+
+
+def _glance(db: sqlite3.Connection) -> tuple[tuple[Any, ...], Spent, Spent]:
+    db.execute("BEGIN")  # all of it as it was at one moment
+    row: tuple[Any, ...] = db.execute(_GLANCE).fetchone()
+    ended = [Spent.model_validate_json(body) for (body,) in db.execute("SELECT value FROM meta WHERE key = 'spent'")]
+    active = [_spent(machine) for (machine,) in db.execute(_ACTIVE)]
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    told = db.execute("SELECT spent FROM children WHERE spent IS NOT NULL") if version >= CHILDREN_TELL else ()
+    children = [Spent.model_validate_json(body) for (body,) in told]
+    return row, sum([*ended, *active], Spent()), sum(children, Spent())
+
+
+def _spent(machine: bytes) -> Spent:
+    """What a run in progress had used when it was last written."""
+    try:
+        stored = TurnCheckpoint.load(machine)
+    except ValidationError:  # whoever wakes it will say so
+        return Spent()
+    return TurnMachine(stored).spent(stored.now)
 
 
 def holds_thread(path: Path) -> bool:
