@@ -21,7 +21,9 @@ from agency.events import Event, EventType
 from agency.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan
 from agency.local import LocalRuntime, open_thread
 from agency.messages import Message, ToolCall, Usage
+from agency.metrics import MetricsObserver, Snapshot
 from agency.models import Model, ModelParams, ModelRequest, OnDelta, ToolSpec
+from agency.observers import Follower, Observation, Observer, Resumed
 from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.system import AgentSystem
@@ -53,6 +55,7 @@ __all__ = [
     "EventType",
     "Fail",
     "Finish",
+    "Follower",
     "Handoff",
     "HookContext",
     "HookFailed",
@@ -60,6 +63,7 @@ __all__ = [
     "Limits",
     "LocalRuntime",
     "Message",
+    "MetricsObserver",
     "Middleware",
     "Model",
     "ModelError",
@@ -69,15 +73,19 @@ __all__ = [
     "NewerStore",
     "NotAThreadStore",
     "NotFound",
+    "Observation",
+    "Observer",
     "OnDelta",
     "ParentInfo",
     "PendingToolCall",
     "Plan",
     "RequestContext",
+    "Resumed",
     "RetryPolicy",
     "RunEnvelope",
     "RunState",
     "Runtime",
+    "Snapshot",
     "StaleActivation",
     "StoreError",
     "Thread",

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from agency.errors import FailureKind
 from agency.messages import ToolCall, Usage
 from agency.wire import Wire
 
@@ -203,8 +204,9 @@ def tool_output(name: str, call_id: str, output: str) -> NewEvent:
     return NewEvent(EventType.TOOL_OUTPUT, {"toolName": name, "callId": call_id, "output": preview(output)})
 
 
-def tool_error(name: str, call_id: str, error: str) -> NewEvent:
-    return NewEvent(EventType.TOOL_ERROR, {"toolName": name, "callId": call_id, "error": preview(error)})
+def tool_error(name: str, call_id: str, error: str, kind: FailureKind | Literal["canceled"]) -> NewEvent:
+    data = {"toolName": name, "callId": call_id, "error": preview(error), "kind": kind}
+    return NewEvent(EventType.TOOL_ERROR, data)
 
 
 def hitl_interrupt(calls: Sequence[ToolCall]) -> NewEvent:

@@ -101,6 +101,8 @@ class LocalRuntime:
             for thread in self._threads.values():
                 await thread.close()
             self._threads.clear()
+        if self._system.observers:
+            await asyncio.to_thread(self._system.observers.flush)  # they may have to reach somebody far away
 
     async def wake(self) -> None:
         """Wake every thread that has something to do."""

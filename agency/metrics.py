@@ -20,7 +20,6 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from agency.blueprint import ThreadMetadata
 from agency.events import EventData, EventType
 from agency.messages import Usage
 from agency.observers import ENDINGS, Observation, Resumed
@@ -129,9 +128,9 @@ class MetricsObserver:
                 course.see(seen)
             course.interrupted()
 
-    def left(self, thread: ThreadMetadata) -> None:
+    def left(self, thread_id: str) -> None:
         with self._lock:
-            self._courses.pop(thread.id, None)
+            self._courses.pop(thread_id, None)
 
     def snapshot(self) -> Snapshot:
         with self._lock:

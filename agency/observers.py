@@ -79,7 +79,7 @@ class Follower(Observer, Protocol):
     def resumed(self, run: Resumed) -> None:
         """A thread is awake in the middle of a run; what it does next is observed."""
 
-    def left(self, thread: ThreadMetadata) -> None:
+    def left(self, thread_id: str) -> None:
         """A thread is no longer awake here; if it has a run in progress, that goes on elsewhere, or later."""
 
 
@@ -133,10 +133,10 @@ class Observers:
         for guarded, follower in self._followers:
             guarded.call(follower.resumed, Resumed(thread, run.n, run.started_at, turn))
 
-    def left(self, thread: ThreadMetadata) -> None:
+    def left(self, thread_id: str) -> None:
         """A thread is no longer awake."""
         for guarded, follower in self._followers:
-            guarded.call(follower.left, thread)
+            guarded.call(follower.left, thread_id)
 
     def flush(self) -> None:
         """Have them hand on what they have gathered. That may take its time."""

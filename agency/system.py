@@ -30,6 +30,7 @@ from agency.demo import DemoModel
 from agency.errors import DefinitionError, InvalidInput, NotFound
 from agency.hooks import AnyMiddleware, Middleware
 from agency.models import Capability, Described, Model, ModelParams, Prepared
+from agency.observers import Observer, Observers
 from agency.output import OutputType, Schema, as_schema, is_output_type
 from agency.providers import STOCK
 from agency.providers.entry import Provider
@@ -60,6 +61,7 @@ class AgentSystem:
             raise DefinitionError(f"default_model {default_model!r} must read provider:model, as in 'demo:default'")
         self.default_model = default_model
         self.code_runner = code_runner
+        self.observers = Observers()
         self._entries = {name: each for name, each in (providers or {}).items() if isinstance(each, Provider)}
         own = {name: each for name, each in (providers or {}).items() if not isinstance(each, Provider)}
         self._providers: dict[str, Model] = {"demo": DemoModel(), **STOCK, **own}
@@ -143,6 +145,11 @@ class AgentSystem:
         if isinstance(wanted, type):
             self._output_models[to_json(schema)] = wanted
         return schema
+
+    def observe(self, observer: Observer) -> AgentSystem:
+        """Have an observer told of every event that any thread of this system commits in this process."""
+        self.observers.add(observer)
+        return self
 
     def _add(self, registry: dict[str, Any], name: str, item: object, tags: Sequence[str], where: str) -> None:
         if name in registry:

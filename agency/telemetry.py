@@ -120,8 +120,8 @@ class TracingObserver:
             course.see(seen)  # what has ended was exported when it did
         course.mark_resumed()
 
-    def left(self, thread: ThreadMetadata) -> None:
-        self._courses.pop(thread.id, None)
+    def left(self, thread_id: str) -> None:
+        self._courses.pop(thread_id, None)
 
     def flush(self) -> None:
         provider = self._provider or trace.get_tracer_provider()

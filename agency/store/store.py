@@ -85,6 +85,8 @@ class ThreadStore:
         self.message_count = self._max("messages")
         self.inbox_count = self._max("inbox")
         """Not zero when something may be waiting in the inbox."""
+        self.committed_at = 0
+        """The time of the latest commit here."""
 
     @classmethod
     def open(
@@ -182,6 +184,7 @@ class ThreadStore:
         for seq, event in enumerate(draft.events, self.last_seq + 1):
             statements.append((_ADD_EVENT, (seq, ts, _CODE[event.type], draft.run, to_json(event.data).decode())))
         self._write(statements)
+        self.committed_at = ts
         self.message_count += len(draft.messages)
         self.last_seq += len(draft.events)
         self.inbox_count = len(draft.posted) + (0 if draft.takes_inbox else self.inbox_count)

@@ -200,5 +200,7 @@ def emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:
     match outcome:
         case Success(content=content):
             draft.emit(events.tool_output(call.call.name, call.id, content))
-        case Failure() | Canceled():
-            draft.emit(events.tool_error(call.call.name, call.id, outcome.text))
+        case Failure(kind=kind):
+            draft.emit(events.tool_error(call.call.name, call.id, outcome.text, kind))
+        case Canceled():
+            draft.emit(events.tool_error(call.call.name, call.id, outcome.text, "canceled"))

@@ -29,6 +29,7 @@ from agency.runtime import Progress, Runtime
 from agency.spending import Spent
 from agency.store import records
 from agency.store.draft import Draft
+from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
 from agency.system import AgentSystem
 from agency.thread.asking import Asker
@@ -135,6 +136,7 @@ class Thread:
             store.prepare_tables({mw.name: mw.tables for mw, _ in selected if mw.tables})
             await thread._wake()
         except BaseException:
+            system.observers.left(store.thread_id)
             store.close()
             raise
         return thread
@@ -149,6 +151,7 @@ class Thread:
             store.close()
             raise
         try:
+            thread._show()
             thread._driver.give_up(error)
         finally:
             await thread.close()
@@ -159,7 +162,13 @@ class Thread:
         blueprint = Blueprint.model_validate_json(str(store.meta("blueprint")))
         return cls(store, system, runtime, metadata, blueprint)
 
+    def _show(self) -> None:
+        """Let observers know how far a run in progress has got, before it goes on."""
+        if self._system.observers.follow and (run := run_so_far(self._store)) is not None:
+            self._system.observers.resumed(self.metadata, run)
+
     async def _wake(self) -> None:
+        self._show()
         draft = self._store.draft()
         if self._store.last_seq == 0:
             draft.emit(events.thread_created(self.metadata.agent_type))
@@ -426,6 +435,7 @@ class Thread:
         self._clock.stop()
         await self._postman.stop()
         self._driver.fail(WrongState(f"thread {self.id} is closed"))
+        self._system.observers.left(self.id)
         await asyncio.to_thread(self._store.close)  # it checkpoints, and the disk may take its time
 
     async def __aenter__(self) -> Self:
@@ -445,6 +455,9 @@ class Thread:
             self._clock.set()
         if draft.events:
             self._tell(draft.events)
+            if observers := self._system.observers:
+                store = self._store
+                observers.tell(self.metadata, draft.run, store.last_seq, store.committed_at, draft.events)
 
     def _tell(self, happened: Sequence[NewEvent]) -> None:
         machine = self._driver.machine

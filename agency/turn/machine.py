@@ -591,7 +591,7 @@ class TurnMachine:
             held = {p.id: out.Deferred(waits_for="approval" if p.id in asked else "batch") for p in pending}
         for call in pending:
             if call.id in refused:
-                self._emit(events.tool_error(call.call.name, call.id, refused[call.id].text))
+                self._emit(events.tool_error(call.call.name, call.id, refused[call.id].text, "invalid_request"))
         self._settle(st.WaitingTools(effect=effect, calls=pending, outcomes={**held, **refused}), newly=asked)
 
     def _tools_answered(self, given: fx.ToolsAnswered) -> None:
@@ -723,7 +723,7 @@ class TurnMachine:
         for pending in calls:
             outcome = outcomes.get(pending.id)
             if outcome is not None and outcome.status == "deferred" and outcome.waits_for == "child":
-                self._emit(events.tool_error(pending.call.name, pending.id, out.Canceled().text))
+                self._emit(events.tool_error(pending.call.name, pending.id, out.Canceled().text, "canceled"))
             settled = out.Canceled() if outcome is None or outcome.status == "deferred" else outcome
             results.append(tool_message(pending, settled))
         self._say(results)

@@ -31,7 +31,7 @@ def test_events_are_counted_by_what_they_tell() -> None:
             events.hitl_interrupt([CALL, CALL]),
             events.hitl_resume(True, {"c1": "approve"}, []),
             events.tool_started(CALL),
-            events.tool_error("charge", "c1", "no"),
+            events.tool_error("charge", "c1", "no", "execution"),
             events.subagent_spawned("t2", "worker", "c2"),
             events.agent_error("ERR_X", "no"),
         ]
