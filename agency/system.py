@@ -237,6 +237,11 @@ class AgentSystem:
         """The entries that were given in code."""
         return self._entries
 
+    @property
+    def provider_names(self) -> frozenset[str]:
+        """All that may stand before the colon in a model's name."""
+        return frozenset({*self._providers, *self._entries})
+
     def model(self, name: str, providers: Mapping[str, Provider] = NO_PROVIDERS) -> tuple[Model, str]:
         """The provider of a model, and the model's name there. `providers` go before those that were given in code."""
         provider, _, model = name.partition(":")
