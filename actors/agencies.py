@@ -45,6 +45,12 @@ class Agencies:
         """Have an agency write down where its threads stand."""
         self._open(agency_id).take(news)
 
+    async def lift(self, agency_id: str) -> None:
+        """Have an agency tell the threads that it has refused that there is more to spend."""
+        agency = self._open(agency_id)
+        with self._serving(agency_id, agency):
+            await agency.lift()
+
     def watched(self) -> frozenset[str]:
         """Those whose events somebody waits for."""
         return frozenset(agency_id for agency_id, agency in self._awake.items() if agency.watched)

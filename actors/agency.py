@@ -1,4 +1,5 @@
-"""The Agency: the control plane of one tenant. It knows its threads and blueprints, and never calls a model.
+"""The Agency: the control plane of one tenant. It knows its threads, its blueprints, where its models are and what it
+may spend, and never calls a model.
 
 What it begins, it finishes: that a thread is to be made or deleted is written down first, so an agency that dies in
 the middle goes on with it when it is next awake.
@@ -19,8 +20,10 @@ from typing import Literal, Protocol, get_args
 
 from pydantic import JsonValue, ValidationError
 
+from actors.accounts import Accounts
 from actors.address import Address, Files
 from actors.agency_store import AgencyStore, Creation
+from actors.build import FOR_AGENCIES
 from actors.checking import Seq, checked
 from actors.journal import Journal, JournalPage
 from actors.news import News
@@ -31,9 +34,22 @@ from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import OURS, timestamp
 from agency.local import HOPELESS
 from agency.messages import Message
+from agency.output import Schema, as_schema
 from agency.parcels import Report, Spawn
+from agency.providers.entry import Provider, ProviderName
+from agency.spending import Spent
+from agency.store.looking import glance
 from agency.system import AgentSystem
-from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ThreadSummary
+from agency.tenancy import (
+    AgencyInfo,
+    AgencyUsage,
+    BlueprintInfo,
+    Budget,
+    KeyInfo,
+    KeyRole,
+    ProviderInfo,
+    ThreadSummary,
+)
 from agency.thread.thread import acceptable
 from agency.turn.state import Limits, PauseReason, RunStatus
 from agency.wire import Wire, explain, sayable, sayable_text
@@ -45,6 +61,9 @@ JOURNAL_MOST = 10_000
 WAIT_MOST = 30.0
 LINGER_SECONDS = 15.0
 """How long after a wait for events the next one is expected."""
+PROVIDERS_MOST = 100
+TELLING_AT_ONCE = 16
+AGAIN_SECONDS = 1.0
 
 System = Callable[[], AgentSystem]
 """The agents, which are there once an agency is called; its news may come before."""
@@ -56,8 +75,17 @@ class Others(Protocol):
     async def create(self, creation: Creation) -> None:
         """Make a thread, if it is not there yet, and begin its first run."""
 
-    async def evict(self, address: Address) -> None:
-        """Have whoever holds it close it."""
+    async def evict(self, address: Address) -> News | None:
+        """Have whoever holds it close it; what it says of it, if somebody does."""
+
+    async def announce(self, agency: str) -> None:
+        """Tell all who hold threads of this agency that its terms have changed."""
+
+    def lift_soon(self, agency: str) -> None:
+        """Have the agency's `lift` called, beside whatever goes on."""
+
+    async def lift(self, address: Address) -> None:
+        """Tell a thread that there is more to spend."""
 
     async def report(self, agency: str, report: Report) -> None:
         """Hand a report to a thread of this agency."""
@@ -73,18 +101,20 @@ class Agency:
     EXPOSED = frozenset(
         {"info", "rename", "delete", "blueprints", "put_blueprint", "delete_blueprint"}
         | {"create_thread", "spawn", "thread", "summary", "threads", "counts", "delete_thread", "journal"}
-        | {"add_key", "keys", "revoke_key", "check_key"}
+        | {"add_key", "keys", "revoke_key", "check_key", "providers", "put_provider", "delete_provider"}
+        | {"usage", "set_budget", "allowance"}
     )
     """What can be called from outside."""
 
     def __init__(self, store: AgencyStore, agency_id: str, settings: Settings, system: System, others: Others) -> None:
         self._store = store
         self._journal = Journal(store)
+        self._accounts = Accounts(store)
         self._system = system
+        self._settings = settings
         self._moved = asyncio.Event()
         self._watchers = 0
         self._watched_until = 0.0
-        self._message_chars = settings.message_chars
         self._files = Files(settings.data_dir)
         self._others = others
         self._id = agency_id
@@ -121,6 +151,7 @@ class Agency:
             except AgencyError as error:
                 log.warning("thread %s cannot be made: %s", creation.metadata.id, error)
         await self._delete_marked()
+        await self.lift()
 
     # The agency itself.
 
@@ -142,6 +173,81 @@ class Agency:
         self.close()
         shutil.rmtree(self._files.folder(self._id), ignore_errors=True)
 
+    # Where its models are.
+
+    async def providers(self) -> list[ProviderInfo]:
+        """Every provider that models can be named with, by name; the agency's own in the place of the others."""
+        found = {name: ProviderInfo(name=name, source="code") for name in self._system().provider_names}
+        found |= {name: ProviderInfo(name=name, source="settings") for name in self._settings.providers}
+        for name, entry, made, changed in self._store.providers():
+            found[name] = ProviderInfo(name=name, source="agency", entry=entry, created_at=made, updated_at=changed)
+        return [found[name] for name in sorted(found)]
+
+    @checked
+    async def put_provider(self, name: ProviderName, entry: Provider) -> ProviderInfo:
+        """Add a provider, or put another in its place. It counts for every model call that begins from now on."""
+        _check_own(entry)
+        own = {each for each, *_ in self._store.providers()}
+        if len(own | {name}) > PROVIDERS_MOST:
+            raise InvalidInput(f"an agency has at most {PROVIDERS_MOST} providers of its own")
+        self._store.put_provider(name, entry, timestamp(now_ms()))
+        await self._others.announce(self._id)
+        return next(each for each in await self.providers() if each.name == name)
+
+    @checked
+    async def delete_provider(self, name: str) -> None:
+        """Remove one of the agency's own; if it was in the place of the installation's, that one counts again."""
+        if name not in {each for each, *_ in self._store.providers()}:
+            raise NotFound(f"the agency has no provider {name!r:.100} of its own")
+        self._store.drop_provider(name)
+        await self._others.announce(self._id)
+
+    def _entries(self) -> dict[str, Provider]:
+        return {**self._settings.providers, **{name: entry for name, entry, *_ in self._store.providers()}}
+
+    # What it uses and may use.
+
+    async def usage(self) -> AgencyUsage:
+        """What all threads have used, those that were deleted too."""
+        return self._accounts.usage()
+
+    @checked
+    async def set_budget(self, budget: Budget) -> AgencyUsage:
+        """What all threads may use together. Those that had used it up go on, if there is more now."""
+        self._store.set_budget(budget)
+        await self._others.announce(self._id)
+        self._others.lift_soon(self._id)
+        return self._accounts.usage()
+
+    async def allowance(self, thread_id: str, spent: Spent) -> str | None:
+        """Whether a thread that has used so much may call a model, or the code of the budget that is used up."""
+        return self._accounts.allow(thread_id, spent)
+
+    async def lift(self) -> None:
+        """Tell the threads that were refused that there is more to spend, if there is; all of them, however often it
+        takes. Whoever dies meanwhile begins again, so one that is told twice knows what to do."""
+        told: set[str] = set()
+        at_once = asyncio.Semaphore(TELLING_AT_ONCE)
+
+        async def tell(thread_id: str) -> None:
+            async with at_once:
+                try:
+                    await self._others.lift(Address(self._id, thread_id))
+                except HOPELESS as error:
+                    log.warning("thread %s cannot be told that it may go on: %s", thread_id, error)
+                except AgencyError as error:
+                    log.warning("thread %s cannot be told yet that it may go on: %s", thread_id, error)
+                    return
+            told.add(thread_id)
+
+        while not self.deleting and self._accounts.exhausted is None:
+            left = [each for each in self._accounts.refused() if each not in told]
+            if not left:
+                return
+            await asyncio.gather(*map(tell, left))
+            if not told.issuperset(left):
+                await asyncio.sleep(AGAIN_SECONDS)
+
     # Blueprints.
 
     async def blueprints(self) -> list[BlueprintInfo]:
@@ -161,7 +267,7 @@ class Agency:
             blueprint = Blueprint.model_validate(sayable({**known, **fields}))
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
-        self._system().check(blueprint)
+        self._system().check(blueprint, self._entries())
         self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
 
@@ -222,9 +328,10 @@ class Agency:
         request: RequestContext | None = None,
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
+        output_schema: Schema | None = None,
     ) -> ThreadMetadata:
         """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
-        first = acceptable(messages, longest=self._message_chars) if messages else ()
+        first = acceptable(messages, longest=self._settings.message_chars) if messages else ()
         address = Address(self._id, thread_id or f"thr_{secrets.token_hex(10)}")
         if self._store.is_being_deleted(address.thread):
             raise WrongState(f"thread {address.thread!r} is being deleted")
@@ -239,8 +346,17 @@ class Agency:
             request=request or RequestContext(),
         )
         blueprint = await self._active(agent_type)
+        if output_schema is not None:
+            as_schema(output_schema)  # what is wrong with it is said before anything is made
         await self._register(
-            Creation(metadata=metadata, blueprint=blueprint, messages=first, limits=limits, files=dict(files or {}))
+            Creation(
+                metadata=metadata,
+                blueprint=blueprint,
+                messages=first,
+                limits=limits,
+                files=dict(files or {}),
+                output_schema=output_schema,
+            )
         )
         return metadata
 
@@ -263,7 +379,7 @@ class Agency:
         )
 
     async def _register(self, creation: Creation) -> None:
-        self._system().check(creation.blueprint)
+        self._system().check(creation.blueprint, self._entries())
         creation = self._store.add_thread(creation)
         await self._make(creation)
 
@@ -331,8 +447,10 @@ class Agency:
         ids = {metadata.id for metadata in marked}
         for metadata in marked:
             address = Address(self._id, metadata.id)
+            used = glance(self._files.of(address)).spent
             self._files.remove(address)  # first, so that nobody can wake it again
-            await self._others.evict(address)
+            latest = await self._others.evict(address)
+            self._accounts.settle(metadata.id, used if latest is None else latest.spent)
             self._files.remove(address)
             try:
                 if metadata.parent is not None and metadata.parent.thread_id not in ids:
@@ -348,9 +466,12 @@ class Agency:
 
     def take(self, news: Sequence[News]) -> None:
         """Write down where threads stand, and tell those who wait for events."""
-        if not self.deleting:
-            self._journal.take(news)
-            self._wake_watchers()
+        if self.deleting:
+            return
+        self._journal.take(news)
+        self._wake_watchers()
+        if any(each.reason == "exhausted" for each in news) and self._accounts.exhausted is None:
+            self._others.lift_soon(self._id)  # it was refused before the budget was raised, and paused after
 
     @property
     def watched(self) -> bool:
@@ -394,6 +515,21 @@ class Agency:
 def _deleted(thread_id: str, parent: ParentInfo) -> Report:
     gone = "the thread was deleted"
     return Report(to=parent.thread_id, thread_id=thread_id, token=parent.token, status="canceled", report=gone)
+
+
+def _check_own(entry: Provider) -> None:
+    """Refuse an entry that would send the installation's secrets to wherever an agency likes."""
+    allowed = f"env:{FOR_AGENCIES}"
+    if strange := sorted(each for each in entry.references if not each.startswith(allowed)):
+        raise InvalidInput(
+            f"an agency's provider refers to variables whose names begin with {FOR_AGENCIES}, as in '{allowed}MINE', "
+            f"and to nothing else; not to {', '.join(strange)}"
+        )
+    if entry.base_url is None and entry.key is None:
+        raise InvalidInput(
+            f"an agency's provider needs a `key` of its own, as in '{allowed}MINE', or the `baseUrl` of a server that "
+            "wants none: without either it would use the installation's key"
+        )
 
 
 def checked_name(name: object, whose: str = "an agency") -> str:

@@ -1,4 +1,5 @@
-"""An agency's file: its name, its blueprints, its keys, and the registry of its threads (see also `journal`).
+"""An agency's file: its name, its blueprints, providers and keys, and the registry of its threads (see also `journal`
+and `accounts`).
 
 It is small, and a statement takes some fifty microseconds, less than handing it to another thread would. Nothing of it
 is kept in memory, so two activations of one agency, should they ever meet, do each other no harm.
@@ -19,8 +20,11 @@ from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import NewerStore, NotFound, StoreError
 from agency.events import OURS, timestamp
 from agency.messages import Message
+from agency.output import Schema
+from agency.providers.entry import Provider
+from agency.spending import Spent
 from agency.store.store import Storage
-from agency.tenancy import AgencyInfo, KeyInfo, ThreadSummary
+from agency.tenancy import AgencyInfo, Budget, ChildrenUse, KeyInfo, ThreadSummary
 from agency.turn.state import Limits
 from agency.wire import Wire
 
@@ -53,6 +57,16 @@ STEPS = [
         n INTEGER PRIMARY KEY, thread INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL
     ) STRICT;
     """,
+    """
+    CREATE TABLE providers (
+        name TEXT PRIMARY KEY, body TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL
+    ) WITHOUT ROWID, STRICT;
+    CREATE TABLE usage (whose TEXT PRIMARY KEY, spent TEXT NOT NULL) WITHOUT ROWID, STRICT;
+    ALTER TABLE threads ADD COLUMN spent TEXT NOT NULL DEFAULT '{}';
+    ALTER TABLE threads ADD COLUMN children TEXT NOT NULL DEFAULT '{}';
+    ALTER TABLE threads ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX threads_refused ON threads (seq) WHERE refused = 1;
+    """,
 ]
 """From nothing to the newest version; a released step is never edited."""
 
@@ -71,6 +85,8 @@ class Creation(Wire):
     limits: Limits | None = None
     files: dict[str, str] = {}
     """Handed in with the messages."""
+    output_schema: Schema | None = None
+    """What the result of the first run must fit."""
 
 
 class AgencyStore:
@@ -152,6 +168,21 @@ class AgencyStore:
     def rename(self, name: str) -> None:
         self.write(("REPLACE INTO meta VALUES ('name', ?)", (name,)))
 
+    def set_budget(self, budget: Budget) -> None:
+        self.write(("REPLACE INTO meta VALUES ('budget', ?)", (budget.model_dump_json(),)))
+
+    # Providers.
+
+    def providers(self) -> list[tuple[str, Provider, str, str]]:
+        rows = self.rows("SELECT name, body, created_at, updated_at FROM providers ORDER BY name")
+        return [(name, Provider.model_validate_json(body), made, changed) for name, body, made, changed in rows]
+
+    def put_provider(self, name: str, entry: Provider, at: str) -> None:
+        self.write((_put("providers"), (name, entry.model_dump_json(), at, at)))
+
+    def drop_provider(self, name: str) -> None:
+        self.write(("DELETE FROM providers WHERE name = ?", (name,)))
+
     # Blueprints.
 
     def blueprints(self) -> list[tuple[Blueprint, str, str]]:
@@ -163,11 +194,7 @@ class AgencyStore:
         return Blueprint.model_validate_json(rows[0][0]) if rows else None
 
     def put_blueprint(self, blueprint: Blueprint, at: str) -> None:
-        sql = (
-            "INSERT INTO blueprints VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET body = excluded.body, updated_at = excluded.updated_at"
-        )
-        self.write((sql, (blueprint.name, blueprint.model_dump_json(), at, at)))
+        self.write((_put("blueprints"), (blueprint.name, blueprint.model_dump_json(), at, at)))
 
     def drop_blueprint(self, name: str) -> None:
         self.write(("DELETE FROM blueprints WHERE name = ?", (name,)))
@@ -276,19 +303,35 @@ def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
     found = {str(key): str(value) for key, value in rows}
     if "id" not in found or "deleting" in found:
         raise NotFound(f"there is no agency {path.parent.name!r}")
-    return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"])
+    budget = Budget.model_validate_json(found.get("budget", "{}"))
+    return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"], budget=budget)
 
 
-_SUMMARY = "metadata, status, reason, head, updated_at"
+def _put(table: str) -> str:
+    return (
+        f"INSERT INTO {table} VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (name) DO UPDATE SET body = excluded.body, updated_at = excluded.updated_at"
+    )
+
+
+_SUMMARY = "metadata, status, reason, head, updated_at, spent, children"
 
 
 def _summary(row: Sequence[Any]) -> ThreadSummary:
-    body, status, reason, head, updated_at = row
+    body, status, reason, head, updated_at, *bodies = row
     metadata = from_json(body)
-    updated = metadata["createdAt"] if updated_at is None else timestamp(updated_at)
-    return ThreadSummary.model_validate(
-        {**metadata, "status": status, "reason": reason, "seq": head, "updatedAt": updated}
-    )
+    spent, children = (Spent.model_validate_json(each) for each in bodies)
+    total = spent + children
+    known = {
+        "status": status,
+        "reason": reason,
+        "seq": head,
+        "updatedAt": metadata["createdAt"] if updated_at is None else timestamp(updated_at),
+        "tokensUsed": total.usage,
+        "costUsd": total.cost_usd,
+        "children": ChildrenUse(tokens_used=children.usage, cost_usd=children.cost_usd),
+    }
+    return ThreadSummary.model_validate({**metadata, **known})
 
 
 def _key(row: Sequence[str]) -> KeyInfo:
@@ -311,10 +354,22 @@ def peek_blueprints(path: Path) -> dict[str, Blueprint]:
     return {blueprint.name: blueprint for blueprint in found}
 
 
+def peek_terms(path: Path) -> tuple[dict[str, Provider], Budget] | None:
+    """An agency's own providers, by name, and its budget; None if that cannot be read now."""
+    try:
+        rows = _look(path, "SELECT name, body FROM providers UNION SELECT '', value FROM meta WHERE key = 'budget'")
+    except sqlite3.Error:
+        return None
+    found = dict(rows)
+    budget = Budget.model_validate_json(found.pop("", "{}"))
+    return {name: Provider.model_validate_json(body) for name, body in found.items()}, budget
+
+
 def is_unfinished(path: Path) -> bool:
-    """Whether the agency was interrupted while it made or deleted threads."""
+    """Whether the agency was interrupted while it made or deleted threads, or may have more to tell them."""
     unfinished = "SELECT 1 FROM threads WHERE state <> 'ready' UNION SELECT 1 FROM meta WHERE key = 'deleting'"
-    return bool(_peek(path, f"{unfinished} LIMIT 1"))
+    refused = "SELECT 1 FROM threads WHERE refused = 1"  # a column that older files do not have yet
+    return bool(_peek(path, f"{unfinished} LIMIT 1") or _peek(path, f"{refused} LIMIT 1"))
 
 
 def peek_counts(path: Path) -> tuple[int, int]:
@@ -332,13 +387,17 @@ def peek_heads(path: Path, threads: Sequence[str]) -> dict[str, int]:
 
 
 def _peek(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-    if not path.exists():
-        return []
     try:
-        db = sqlite3.connect(path, timeout=BUSY_SECONDS)
-        try:
-            return db.execute(sql, params).fetchall()
-        finally:
-            db.close()
+        return _look(path, sql, params)
     except sqlite3.Error:
         return []  # being created, or not an agency's
+
+
+def _look(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    if not path.exists():
+        return []
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS)
+    try:
+        return db.execute(sql, params).fetchall()
+    finally:
+        db.close()

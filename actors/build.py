@@ -10,23 +10,32 @@ import ast
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from agency.providers.entry import Provider
 
 _PARSING = threading.Lock()  # Python 3.11 cannot do it in two threads at once
 
-MODELS = ("OPENAI_", "ANTHROPIC_")
+FOR_AGENCIES = "AGENCY_KEY_"
+"""Variables that begin so are for every agency: its provider entries may refer to them, and to no others."""
+
+HANDED_OVER = ("OPENAI_", "ANTHROPIC_", FOR_AGENCIES)
 """Variables that begin so are handed to hosts, wherever they are."""
 
 
-def environment() -> dict[str, str]:
-    """What the models' SDKs are configured with here."""
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(MODELS)}
+def environment(entries: Iterable[Provider]) -> dict[str, str]:
+    """What the models' SDKs are configured with here, and what these entries and those of agencies refer to."""
+    named = {reference.removeprefix("env:") for entry in entries for reference in entry.references}
+    return {name: value for name, value in sorted(os.environ.items()) if name in named or name.startswith(HANDED_OVER)}
 
 
-def fingerprint(reference: str, folders: Sequence[str]) -> str:
-    """A name for what hosts would run, the same as long as that is."""
-    digest = hashlib.sha256(repr(environment()).encode())
+def fingerprint(
+    reference: str, folders: Sequence[str], providers: Mapping[str, Provider], variables: Mapping[str, str]
+) -> str:
+    """A name for what hosts would run, the same as long as that is: the code, the settings' providers, the keys."""
+    digest = hashlib.sha256(repr(sorted(variables.items())).encode())
+    digest.update(repr(sorted(providers.items())).encode())
     for name, path in sorted(_sources(reference.partition(":")[0], folders).items()):
         digest.update(f"\0{name}\0".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -40,7 +40,19 @@ from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import OURS, Event, timestamp
 from agency.messages import Message
-from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey, ThreadSummary
+from agency.output import Schema
+from agency.providers.entry import Provider
+from agency.tenancy import (
+    AgencyInfo,
+    AgencyUsage,
+    BlueprintInfo,
+    Budget,
+    KeyInfo,
+    KeyRole,
+    NewKey,
+    ProviderInfo,
+    ThreadSummary,
+)
 from agency.thread.thread import acceptable
 from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
@@ -74,17 +86,20 @@ class Cluster:
         """Join the installation that these settings describe; it is started if it does not run.
 
         Without `start`, whatever system runs there is joined. With `renew`, hosts that run other code than what is
-        here, or have other keys for the models, are ended and new ones started; runs go on as after a crash.
+        here, or have other providers or keys for the models, are ended and new ones started; runs go on as after a
+        crash.
         """
         wanted = configured or settings(**given)
         if start:
-            load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
-            built = await asyncio.to_thread(build.fingerprint, wanted.system, wanted.python_path)
-            wanted = wanted.model_copy(update={"build": built, "environment": build.environment()})
+            system = load_system(wanted)  # what is wrong with it shows before anything starts
+            keys = build.environment([*system.providers.values(), *wanted.providers.values()])
+            told = (wanted.system, wanted.python_path, wanted.providers, keys)
+            built = await asyncio.to_thread(build.fingerprint, *told)
+            wanted = wanted.model_copy(update={"build": built, "environment": keys})
         await asyncio.to_thread(local_ray.join, wanted, start=start)
         directory, running = await _described(wanted, start=start)
         if start and renew and running.system == wanted.system and running.build != wanted.build:
-            log.warning("the code or the models' keys have changed: starting new hosts")
+            log.warning("the code, the providers or the models' keys have changed: starting new hosts")
             await cls(running, directory).stop()
             directory, running = await _described(wanted, start=start)
         for what in ("system", "data_dir", "storage") if start else ("data_dir", "storage"):
@@ -229,6 +244,30 @@ class AgencyHandle:
         """Delete the agency with all its threads and files."""
         await self._call("delete", done=NotFound)
 
+    async def usage(self) -> AgencyUsage:
+        """What all its threads have used, those that were deleted too, and its budget."""
+        found: AgencyUsage = await self._call("usage")
+        return found
+
+    async def set_budget(self, budget: Budget) -> AgencyUsage:
+        """What all threads may use together. Those that had used it up go on, if there is more now."""
+        found: AgencyUsage = await self._call("set_budget", budget)
+        return found
+
+    async def providers(self) -> list[ProviderInfo]:
+        """Every provider that models can be named with; the agency's own in the place of the others."""
+        found: list[ProviderInfo] = await self._call("providers")
+        return found
+
+    async def put_provider(self, name: str, entry: Provider) -> ProviderInfo:
+        """Add a provider, or put another in its place. It counts for every model call that begins from now on."""
+        made: ProviderInfo = await self._call("put_provider", name, entry)
+        return made
+
+    async def delete_provider(self, name: str) -> None:
+        """Remove one of the agency's own; if it was in the place of the installation's, that one counts again."""
+        await self._call("delete_provider", name, done=NotFound)
+
     async def blueprints(self) -> list[BlueprintInfo]:
         """Every agent that threads can be made for; the agency's own in the place of the code's."""
         found: list[BlueprintInfo] = await self._call("blueprints")
@@ -276,12 +315,14 @@ class AgencyHandle:
         request: RequestContext | None = None,
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
+        output_schema: Schema | None = None,
     ) -> ThreadHandle:
-        """A new thread for an agent, at work at once if there is a message; `files` are text by path."""
+        """A new thread for an agent, at work at once if there is a message; `files` are text by path. `limits` and
+        `output_schema` are in the place of the blueprint's, for that first run."""
         messages = () if message == () else acceptable(message)
         new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
         given: dict[str, Any] = {"request": request, "limits": limits, "files": files}
-        await self._call("create_thread", agent_type, messages, thread_id=new, **given)
+        await self._call("create_thread", agent_type, messages, thread_id=new, output_schema=output_schema, **given)
         return ThreadHandle(self._cluster, Address(self.id, new))
 
     def thread(self, thread_id: str) -> ThreadHandle:
@@ -363,10 +404,13 @@ class ThreadHandle:
         idempotency_key: str | None = None,
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
+        output_schema: Schema | None = None,
     ) -> Accepted:
-        """Start a run with a message; during a run, the message joins it at its next step."""
+        """Start a run with a message; during a run, the message joins it at its next step. `limits` and
+        `output_schema` are in the place of the blueprint's, for a run that this starts."""
         key = _key() if idempotency_key is None else idempotency_key
-        accepted: Accepted = await self._call("invoke", message, key=key, limits=limits, files=files)
+        given: dict[str, Any] = {"limits": limits, "files": files, "output_schema": output_schema}
+        accepted: Accepted = await self._call("invoke", message, key=key, **given)
         return accepted
 
     async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
@@ -389,10 +433,16 @@ class ThreadHandle:
         await self._call("cancel", done=WrongState)
 
     async def lift_limits(
-        self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+        self,
+        *,
+        turns: int | None = None,
+        time_ms: int | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
     ) -> None:
         """Let a run that has used up a limit go on, under these new ones."""
-        await self._call("lift_limits", turns=turns, time_ms=time_ms, tokens=tokens, done=WrongState)
+        lifted = {"turns": turns, "time_ms": time_ms, "tokens": tokens, "cost_usd": cost_usd}
+        await self._call("lift_limits", **lifted, done=WrongState)
 
     async def state(self) -> ThreadState:
         state: ThreadState = await self._call("state")

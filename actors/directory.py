@@ -39,7 +39,7 @@ from actors.news import News, Taken
 from actors.settings import Settings, load_system
 from actors.status import Metrics, Readiness, Status
 from actors.strikes import Strikes
-from actors.tally import Totals
+from actors.tally import UNITS, Totals
 from actors.tickets import Tickets
 from agency.clock import now_ms
 from agency.errors import AgencyError, NotFound, Poisoned, Unavailable, WrongState
@@ -64,7 +64,7 @@ LOCK_SECONDS = 5.0
 HOUSE_SECONDS = 5.0
 HEAR_SECONDS = 1.0
 
-FRESH = frozenset({"summary", "threads", "counts"})
+FRESH = frozenset({"summary", "threads", "counts", "usage"})
 """What is answered from the index, when it is up to date."""
 LOADING_SECONDS = 1.0
 STOPPING = "the installation is being stopped"
@@ -271,8 +271,11 @@ class Directory:
     async def metrics(self) -> Metrics:
         await self._started.wait()
         counted = await self._census.take()
+        sums = self._fleet.sums.all()
+        cost = sums.pop("cost_units", 0) / UNITS
         return Metrics(
-            **self._fleet.sums.all(),
+            **sums,
+            cost_usd=cost,
             uptime_seconds=time.monotonic() - self._began,
             hosts={"starting": self._fleet.starting, "ready": self._fleet.ready},
             awake=len(self._places),
@@ -303,8 +306,7 @@ class Directory:
     async def _system(self) -> AgentSystem:
         """Imported when it is first needed, and beside everything else: it is other people's code."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
-            work = asyncio.to_thread(load_system, self._settings.system, self._settings.python_path)
-            self._loading = asyncio.create_task(work)
+            self._loading = asyncio.create_task(asyncio.to_thread(load_system, self._settings))
         return await asyncio.shield(self._loading)
 
     def _loaded(self) -> AgentSystem:
@@ -315,22 +317,48 @@ class Directory:
         """Make a thread, if it is not there yet, and begin its first run."""
         await self._move(Address(creation.metadata.agency_id, creation.metadata.id), creation)
 
-    async def evict(self, address: Address) -> None:
-        """Have a thread closed and forgotten: its file is gone."""
+    async def evict(self, address: Address) -> News | None:
+        """Have a thread closed and forgotten: its file is gone. Where it stood, if it was awake."""
         if (under_way := self._moving.get(address)) is not None:
             await asyncio.wait({under_way})
         self._alarms.drop(address)
         self._strikes.forgive(address)
-        place = self._places.get(address)
+        place, latest = self._places.get(address), None
         if place is not None:
             if (entry := self._fleet.get(place.host)) is not None:
                 with suppress(RayError):
-                    await entry.handle.evict.remote(address)
+                    latest = await entry.handle.evict.remote(address)
             self._vacate(address, place)
+        return latest
+
+    async def announce(self, agency: str) -> None:
+        """Tell all hosts that an agency's terms have changed. One that does not answer has died, or will hear of it
+        before it does anything else."""
+        calls = [entry.handle.terms_changed.remote(agency) for entry in self._fleet.ready_hosts]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEAR_SECONDS):
+                await asyncio.gather(*calls, return_exceptions=True)
+
+    def lift_soon(self, agency: str) -> None:
+        """Have an agency tell the threads that it has refused that there is more to spend."""
+        self._background.go(self._lift(agency))
+
+    async def _lift(self, agency: str) -> None:
+        try:
+            await (await self._control()).lift(agency)
+        except AgencyError as error:
+            log.warning("agency %s cannot tell its threads that they may go on: %s", agency, error)
+
+    async def lift(self, address: Address) -> None:
+        """Tell a thread that there is more to spend, if it still exists."""
+        await self._tell(address, "budget_lifted")
 
     async def report(self, agency: str, report: Report) -> None:
         """Hand a report to a thread of an agency, if it still exists."""
-        address, missed = Address(agency, report.to), 0
+        await self._tell(Address(agency, report.to), "child_result", report)
+
+    async def _tell(self, address: Address, method: str, *args: object) -> None:
+        missed = 0
         for _ in range(ATTEMPTS):
             try:
                 place = await self._locate(address, missed)
@@ -340,12 +368,12 @@ class Directory:
             entry = self._fleet.get(place.host)
             with suppress(RayError):
                 if entry is not None:
-                    answered = await entry.handle.call.remote(address, "child_result", (report,), {})
+                    answered = await entry.handle.call.remote(address, method, args, {})
                     if not isinstance(answered, NotHere):
                         unwrap(answered)
                         return
             await asyncio.sleep(0.1)
-        raise Unavailable(f"{address} cannot be told that {report.thread_id} is gone")
+        raise Unavailable(f"{address} cannot be reached")
 
     # Activations.
 
@@ -477,4 +505,5 @@ class Directory:
 def _news(address: Address, seen: Glance, head: int = 0) -> News:
     """What a file tells of its thread, instead of its host; `head` is what was known of it before."""
     lost = head if seen.seq < head else None
-    return News(address, seen.born, seen.seq, seen.status, seen.reason, seen.at, lost)
+    told = (seen.seq, seen.status, seen.reason, seen.at)
+    return News(address, seen.born, *told, lost, spent=seen.spent, children=seen.children)

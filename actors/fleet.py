@@ -138,6 +138,10 @@ class Fleet:
     def get(self, name: str) -> Entry | None:
         return self._hosts.get(name)
 
+    @property
+    def ready_hosts(self) -> list[Entry]:
+        return [entry for entry in self._hosts.values() if entry.room.ready]
+
     async def room_for(self, address: Address, current: str | None, *, alone: bool) -> Entry:
         """A host that is ready, and in which the thread has its place already: the current one if it still lives."""
         while True:
@@ -279,7 +283,7 @@ class Fleet:
     @property
     def ready(self) -> int:
         """How many hosts could take a thread now."""
-        return sum(entry.room.ready for entry in self._hosts.values())
+        return len(self.ready_hosts)
 
     @property
     def starting(self) -> int:

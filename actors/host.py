@@ -37,14 +37,17 @@ from actors.placement import Role
 from actors.settings import Settings, load_system
 from actors.system_agent import SystemAgent
 from actors.tally import Totals
+from actors.terms import TermsOfAgencies
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
 from agency.context import ToolContext
-from agency.errors import AgencyError, NotFound
+from agency.errors import AgencyError, NotFound, Unavailable
 from agency.events import timestamp
 from agency.local import HOPELESS
 from agency.parcels import Cancel, Report, Spawn
+from agency.providers.entry import Provider
 from agency.runtime import Progress
+from agency.spending import Spent
 from agency.system import AgentSystem
 from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
@@ -53,6 +56,7 @@ log = logging.getLogger(__name__)
 
 HOST_PREFIX = "Host-"
 DOZE_SECONDS = 5.0
+ASK_AGAIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,13 @@ class Host:
         self._consumers: dict[str, Consumer] = {}
         self._background = Background(name)
         self._newsroom = Newsroom(self._tell, self._background)
+        self._terms = TermsOfAgencies(settings)
         self._sweeping = False
         os.environ.update(settings.environment)
         logs.set_up(settings.log_level)
         try:
-            self._system = load_system(settings.system, settings.python_path)
-            self._system.prepare()
+            self._system = load_system(settings)
+            self._system.prepare(settings.providers)
         except AgencyError as error:
             self._broken = Refusal(error.code, f"{error} (on node {ray.get_runtime_context().get_node_id()[:8]})")
 
@@ -151,6 +156,7 @@ class Host:
             await self._rehearse()
             self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
         self._newsroom.tell_again()
+        self._terms.changed()  # the directory before may not have lived to say so
         node = ray.get_runtime_context().get_node_id()
         threads = {address: awake.n for address, awake in self._awake.items()}
         return Inventory(node, self._role, threads, self._newsroom.tally.totals())
@@ -161,7 +167,8 @@ class Host:
         metadata = ThreadMetadata(id="nobody", agent_type="nobody", created_at=timestamp(now_ms()))
         creation = Creation(metadata=metadata, blueprint=system.agents["nobody"])
         newsroom = Newsroom(_to_nobody, self._background)
-        runtime = ThreadRuntime(Address("nobody", "nobody"), self._caller, system, self._settings, newsroom)
+        nobodys = Address("nobody", "nobody")
+        runtime = ThreadRuntime(nobodys, self._caller, system, self._settings, newsroom, self._terms)
         rehearsals = self._settings.data_dir / "ray"  # what a killed one leaves there goes with the local Ray
         rehearsals.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=rehearsals) as folder:
@@ -190,12 +197,19 @@ class Host:
 
         return await answer(activate())
 
-    async def evict(self, address: Address) -> None:
+    async def evict(self, address: Address) -> News | None:
+        """Close a thread; where it stood, if it was here."""
         async with self._turns.of(address):
-            awake = self._awake.pop(address, None)
+            awake, latest = self._awake.pop(address, None), None
             if awake is not None:
                 await self._close(awake)
+                latest = self._newsroom.latest(address)
                 self._newsroom.end(address)
+            return latest
+
+    async def terms_changed(self, agency: str) -> None:
+        """An agency has other providers, or another budget."""
+        self._terms.changed(agency)
 
     async def load(self) -> HostLoad:
         working = sum(not awake.idle for awake in self._awake.values())
@@ -268,11 +282,17 @@ class Host:
             else:
                 awake.n, awake.used = n, time.monotonic()
                 if create is not None and create.messages:
-                    await awake.agent.invoke(create.messages, key=create.key, limits=create.limits, files=create.files)
+                    await awake.agent.invoke(
+                        create.messages,
+                        key=create.key,
+                        limits=create.limits,
+                        files=create.files,
+                        output_schema=create.output_schema,
+                    )
 
     async def _open(self, address: Address, create: Creation | None) -> SystemAgent:
         assert self._system is not None
-        runtime = ThreadRuntime(address, self._caller, self._system, self._settings, self._newsroom)
+        runtime = ThreadRuntime(address, self._caller, self._system, self._settings, self._newsroom, self._terms)
         path = self._files.of(address)
         return await SystemAgent.open(path, self._settings, self._system, runtime, self._check, create)
 
@@ -298,6 +318,7 @@ class Host:
                 awake.used = now
             elif not awake.agent.alive or now - awake.used >= self._settings.hibernate_after:
                 self._background.go(self._hibernate(address, awake))
+        self._terms.keep({address.agency for address in self._awake})
         await self._doze()
 
     async def _doze(self) -> None:
@@ -360,7 +381,13 @@ class ThreadRuntime:
     """What a thread needs from where it runs (see `agency.runtime`)."""
 
     def __init__(
-        self, address: Address, caller: HostCaller, system: AgentSystem, settings: Settings, newsroom: Newsroom
+        self,
+        address: Address,
+        caller: HostCaller,
+        system: AgentSystem,
+        settings: Settings,
+        newsroom: Newsroom,
+        terms: TermsOfAgencies,
     ) -> None:
         self._address = address
         self._agency = address.agency
@@ -368,12 +395,33 @@ class ThreadRuntime:
         self._system = system
         self._settings = settings
         self._newsroom = newsroom
+        self._terms = terms
         self._story: Story | None = None
 
     def agents(self) -> Mapping[str, Blueprint]:
         own = peek_blueprints(Files(self._settings.data_dir).of(Address(self._agency)))
         known = {**self._system.agents, **own}
         return {name: blueprint for name, blueprint in known.items() if blueprint.status == "active"}
+
+    def providers(self) -> Mapping[str, Provider]:
+        return self._terms.of(self._agency).providers
+
+    def budgeted(self) -> bool:
+        return self._terms.of(self._agency).budgeted
+
+    async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
+        while True:
+            try:
+                return await self._ask_allowance(thread.id, spent)
+            except NotFound:
+                return None  # the agency is being deleted, and this thread with it
+            except Unavailable as error:  # nobody spends what nobody has allowed
+                log.warning("%s waits for an allowance: %s", self._address, error)
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _ask_allowance(self, thread_id: str, spent: Spent) -> str | None:
+        code: str | None = await self._caller.remote.call_agency(self._agency, "allowance", thread_id, spent)
+        return code
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
         return await tasks.offload(self._settings, tool, args, context)

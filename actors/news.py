@@ -21,6 +21,7 @@ from agency.clock import now_ms
 from agency.errors import AgencyError
 from agency.events import NewEvent
 from agency.runtime import Progress
+from agency.spending import Spent
 from agency.turn.state import PauseReason, RunStatus
 
 log = structlog.get_logger(__name__)
@@ -43,6 +44,10 @@ class News:
     at: int
     instead_of: int | None = None
     """A seq that it was known to have reached and has lost: the files are from an earlier time than the agency's."""
+    spent: Spent = Spent()
+    """What all its runs have used so far."""
+    children: Spent = Spent()
+    """The same of its children, as far as they have reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ Send = Callable[[list[News], Totals], Awaitable[Taken]]
 class Story:
     """Where one thread stands, as far as its host knows."""
 
-    __slots__ = ("_newsroom", "address", "at", "born", "reason", "seq", "status")
+    __slots__ = ("_newsroom", "address", "at", "born", "children", "reason", "seq", "spent", "status")
 
     def __init__(self, newsroom: Newsroom, address: Address, born: str) -> None:
         self._newsroom = newsroom
@@ -70,10 +75,11 @@ class Story:
         self.seq = self.at = 0
         self.status: RunStatus | None = None
         self.reason: PauseReason | None = None
+        self.spent = self.children = Spent()
 
     def go_on(self, progress: Progress) -> None:
         """The thread has got further."""
-        seq, run, status, reason, events = progress
+        seq, run, status, reason, events, self.spent, self.children = progress
         changed = status != self.status or reason != self.reason
         if changed and run:
             named = {"agency": self.address.agency, "thread": self.address.thread, "run": run}
@@ -84,7 +90,8 @@ class Story:
     @property
     def news(self) -> News:
         assert self.status is not None
-        return News(self.address, self.born, self.seq, self.status, self.reason, self.at)
+        told = (self.seq, self.status, self.reason, self.at)
+        return News(self.address, self.born, *told, spent=self.spent, children=self.children)
 
 
 class Newsroom:
@@ -121,6 +128,11 @@ class Newsroom:
     def untold(self, agency: str) -> list[News]:
         """What the directory does not know yet of an agency's threads."""
         return [story.news for story in self._unsent | self._sending if story.address.agency == agency]
+
+    def latest(self, address: Address) -> News | None:
+        """Where a thread stands, told or not; None if it has done nothing here."""
+        story = self._stories.get(address)
+        return story.news if story is not None and story.seq else None
 
     def end(self, address: Address) -> News | None:
         """A thread is no longer here. What the directory does not know of it yet, if anything."""

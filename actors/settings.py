@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from agency.errors import DefinitionError
 from agency.messages import MESSAGE_CHARS
+from agency.providers.entry import Provider, ProviderName
 from agency.store.store import Storage
-from agency.system import load_system as load_system
+from agency.system import AgentSystem
+from agency.system import load_system as load
 from agency.wire import explain
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="AGENCY_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="AGENCY_", frozen=True, extra="forbid", hide_input_in_errors=True)
 
     system: Annotated[str, StringConstraints(pattern=r"\A[\w.]+:\w+\z")]
     """The agents, as `package.module:name`. Every host imports it."""
@@ -47,10 +49,13 @@ class Settings(BaseSettings):
     """How often a host may die with a thread, without the thread getting any further, before its run is given up."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """How much is logged, by hosts and gateways."""
+    providers: dict[ProviderName, Provider] = {}
+    """Where models are, by the word before the colon in their names, over what the code says. As a variable it is
+    JSON: `{"ollama": {"api": "openai", "baseUrl": "http://localhost:11434/v1"}}`."""
     build: str = ""
     """A name for the code that hosts run and the keys that they use; given by whoever starts them (`actors.build`)."""
     environment: Annotated[dict[str, str], Field(repr=False)] = {}
-    """What the models' SDKs are configured with, in every host."""
+    """What the models' SDKs are configured with, and what provider entries refer to, in every host."""
 
     @field_validator("data_dir")
     @classmethod
@@ -69,9 +74,16 @@ class Settings(BaseSettings):
         return Storage(self.synchronous, shared=self.storage == "shared")
 
 
+def load_system(configured: Settings) -> AgentSystem:
+    """Import the agents, and check them whole."""
+    return load(configured.system, configured.python_path, configured.providers)
+
+
 def settings(**given: object) -> Settings:
     """Settings from keywords and the environment; what is wrong with them is said in one line."""
     try:
         return Settings(**given)  # type: ignore[arg-type]  # that is what it checks
     except ValidationError as error:
         raise DefinitionError(f"settings: {explain(error)}") from error
+    except SettingsError as error:  # which quotes what was given
+        raise DefinitionError(f"settings: {str(error).partition(' from source')[0]}: it is not JSON") from None

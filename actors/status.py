@@ -52,8 +52,14 @@ class Metrics(Wire):
     """Calls of models that failed; those that were tried again are among them."""
     tokens_in: int = 0
     tokens_out: int = 0
-    cost_usd: float | None = None
-    """None is unknown."""
+    tokens_cached: int = 0
+    """The part of `tokens_in` that came from the providers' caches."""
+    tokens_cache_written: int = 0
+    """The part of `tokens_in` that was written to them."""
+    cost_usd: float = 0.0
+    """Of the calls whose price is known."""
+    model_calls_unpriced: int = 0
+    """The others."""
     tool_calls: int = 0
     tool_errors: int = 0
     approvals_asked: int = 0

@@ -16,6 +16,7 @@ from actors.settings import Settings
 from agency.blueprint import Blueprint
 from agency.errors import InvalidInput
 from agency.messages import Message
+from agency.output import Schema
 from agency.parcels import Cancel, Report
 from agency.runtime import Runtime
 from agency.system import AgentSystem
@@ -32,7 +33,7 @@ WAIT_MOST = 300.0
 class SystemAgent:
     EXPOSED = frozenset(
         {"invoke", "decide", "approve", "deny", "cancel", "lift_limits", "state", "run_state", "run", "events"}
-        | {"child_result", "parent_canceled"}
+        | {"child_result", "parent_canceled", "budget_lifted"}
     )
     """What can be called from outside."""
 
@@ -55,8 +56,13 @@ class SystemAgent:
         thread = await Thread.open(path, system, runtime, create=new, storage=settings.files, check=check)
         try:
             if create is not None and create.messages:
-                key, limits, files = create.key, create.limits, create.files
-                await thread.send(create.messages, idempotency_key=key, limits=limits, files=files)
+                await thread.send(
+                    create.messages,
+                    idempotency_key=create.key,
+                    limits=create.limits,
+                    files=create.files,
+                    output_schema=create.output_schema,
+                )
             elif create is not None and create.files:
                 await thread.put_files(create.files)
         except BaseException:
@@ -93,9 +99,12 @@ class SystemAgent:
         key: str | None = None,
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
+        output_schema: Schema | None = None,
     ) -> Accepted:
         accepted = acceptable(message, longest=self._message_chars)
-        return await self._thread.send(accepted, idempotency_key=key, limits=limits, files=files)
+        return await self._thread.send(
+            accepted, idempotency_key=key, limits=limits, files=files, output_schema=output_schema
+        )
 
     @checked
     async def decide(self, decisions: Mapping[str, Decision], *, key: str | None = None) -> None:
@@ -113,9 +122,14 @@ class SystemAgent:
 
     @checked
     async def lift_limits(
-        self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+        self,
+        *,
+        turns: int | None = None,
+        time_ms: int | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
     ) -> None:
-        await self._thread.lift_limits(turns=turns, time_ms=time_ms, tokens=tokens)
+        await self._thread.lift_limits(turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
 
     async def state(self) -> ThreadState:
         return await self._thread.state()
@@ -145,6 +159,9 @@ class SystemAgent:
 
     async def parent_canceled(self, cancel: Cancel) -> None:
         await self._thread.receive(cancel)
+
+    async def budget_lifted(self) -> None:
+        await self._thread.budget_lifted()
 
     def reader(self, after: int) -> Reader:
         return self._thread.reader(after)

@@ -13,9 +13,13 @@ from typing import cast
 from pydantic import JsonValue
 
 from agency.events import EventData, EventType, NewEvent
+from agency.spending import DECIMALS
 
 Totals = dict[str, int]
-"""By the names that `actors.status.Metrics` has for them."""
+"""By the names that `actors.status.Metrics` has for them; money in `UNITS`."""
+
+UNITS = 10**DECIMALS
+"""A dollar, in whole numbers, of which any sum is exact."""
 
 _COUNTED = {
     EventType.RUN_STARTED: "runs_started",
@@ -57,6 +61,15 @@ class Tally:
             usage = cast(dict[str, int], data["usage"])
             self.add("tokens_in", usage["inputTokens"])
             self.add("tokens_out", usage["outputTokens"])
+            self.add("tokens_cached", usage.get("cachedInputTokens", 0))
+            self.add("tokens_cache_written", usage.get("cacheWriteTokens", 0))
+            self._count_cost(cast(float | None, data["costUsd"]))
+
+    def _count_cost(self, cost_usd: float | None) -> None:
+        if cost_usd is None:
+            self.add("model_calls_unpriced")
+        else:
+            self.add("cost_units", round(cost_usd * UNITS))
 
     def totals(self) -> Totals:
         return dict(self._counts)

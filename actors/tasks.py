@@ -68,12 +68,12 @@ async def offload(settings: Settings, tool: Tool, args: JsonValue, context: Tool
 def _submit(settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> Any:
     remote: Any = _RUN
     task = remote.options(max_retries=0, name=f"tool {tool.name}", **(tool.ray or {}))
-    return task.remote(settings.system, settings.python_path, tool.name, args, context)
+    return task.remote(settings.model_copy(update={"environment": {}}), tool.name, args, context)
 
 
-def _run(system: str, python_path: tuple[str, ...], name: str, args: JsonValue, context: ToolContext) -> Ran:
+def _run(settings: Settings, name: str, args: JsonValue, context: ToolContext) -> Ran:
     """In the worker. A sync tool runs in its main thread, where a cancellation can interrupt it."""
-    tool = load_system(system, python_path).tool(name)
+    tool = load_system(settings).tool(name)
     outcome: CallOutcome | ToolError
     try:
         arguments = arguments_for(tool, args, context)

@@ -54,7 +54,6 @@ HOPELESS = (DefinitionError, HookFailed, InvalidInput, NewerStore, NotAThreadSto
 """What keeps a child from starting however often it is tried."""
 
 _THREAD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_NONE: Mapping[str, Provider] = {}
 
 
 class LocalRuntime:
@@ -68,10 +67,17 @@ class LocalRuntime:
     """
 
     def __init__(
-        self, system: AgentSystem, data_dir: Path | str, *, synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+        self,
+        system: AgentSystem,
+        data_dir: Path | str,
+        *,
+        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+        providers: Mapping[str, Provider] | None = None,
     ) -> None:
-        """`synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the power supply."""
+        """`synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the power supply.
+        `providers` go before those of the system."""
         self._system = system
+        self._providers = dict(providers or {})
         self._storage = Storage(synchronous)
         self._folder = Path(data_dir)
         self._elsewhere: dict[str, Path] = {}
@@ -82,7 +88,7 @@ class LocalRuntime:
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        self.agents()  # a wrong definition shows before anything runs
+        self._system.check_agents(self._providers)  # a wrong definition shows before anything runs
         self._closed = False
         await self.wake()
         return self
@@ -170,7 +176,7 @@ class LocalRuntime:
         return await perform(tool, args, context)  # there is nowhere else
 
     def providers(self) -> Mapping[str, Provider]:
-        return _NONE
+        return self._providers
 
     def budgeted(self) -> bool:
         return False  # there is no agency here to have a budget

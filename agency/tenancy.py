@@ -1,12 +1,14 @@
-"""What is known of an agency, one tenant: its name, its blueprints, its threads, its keys."""
+"""What is known of an agency, one tenant: its name, its blueprints, its threads, its keys, what it uses and may use."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from agency.blueprint import Blueprint, ThreadMetadata
+from agency.messages import Usage
+from agency.providers.entry import Provider
 from agency.thread.views import RunStatus
 from agency.turn.state import PauseReason
 from agency.wire import Wire
@@ -14,10 +16,64 @@ from agency.wire import Wire
 KeyRole = Literal["viewer", "operator", "admin"]
 
 
+Most = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class Budget(Wire):
+    """What all threads of an agency may use together, from its first day on. None is no limit; 0 stops them."""
+
+    turns: Most | None = None
+    time_ms: Most | None = None
+    """While runs are at work."""
+    tokens: Most | None = None
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """In US dollars."""
+
+    @property
+    def is_set(self) -> bool:
+        return self != Budget()
+
+
 class AgencyInfo(Wire):
     id: str
     name: str
     created_at: str
+    budget: Budget = Budget()
+
+
+class Use(Wire):
+    """What threads have used."""
+
+    turns: int = 0
+    active_ms: int = 0
+    """While runs were at work."""
+    tokens_used: Usage = Usage()
+    cost_usd: float | None = 0.0
+    """In US dollars; None if the price of any part is unknown."""
+
+
+class AgencyUsage(Use):
+    """What all threads of an agency have used, those that were deleted too."""
+
+    children: Use
+    """The part of threads that were started by others."""
+    threads: int
+    """How many there are."""
+    budget: Budget
+    exhausted: str | None = None
+    """The code of the budget that is used up: no thread calls a model until it is raised."""
+
+
+class ProviderInfo(Wire):
+    """Where models are, by the word before the colon in their names: in the code, the installation's settings or the
+    agency, of which each goes before the ones before it."""
+
+    name: str
+    source: Literal["code", "settings", "agency"]
+    entry: Provider | None = None
+    """The agency's own; how the installation is set up is not its business."""
+    created_at: str | None = None
+    updated_at: str | None = None
 
 
 class BlueprintInfo(Blueprint):
@@ -28,14 +84,25 @@ class BlueprintInfo(Blueprint):
     updated_at: str | None = None
 
 
+class ChildrenUse(Wire):
+    tokens_used: Usage = Usage()
+    cost_usd: float | None = 0.0
+
+
 class ThreadSummary(ThreadMetadata):
-    """A thread, and what it was last known to be doing."""
+    """A thread, what it was last known to be doing, and what it had used by then."""
 
     status: RunStatus = "idle"
     reason: PauseReason | None = None
     seq: int = 0
     """Of its latest event."""
     updated_at: str
+    tokens_used: Usage = Usage()
+    """Of all its runs, with those of its children."""
+    cost_usd: float | None = 0.0
+    """The same in US dollars; None is unknown."""
+    children: ChildrenUse = ChildrenUse()
+    """The part of its children and theirs, as far as they have reported."""
 
 
 class KeyInfo(Wire):

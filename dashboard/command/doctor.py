@@ -17,11 +17,13 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
+from agency.blueprint import chain_of
 from agency.errors import DefinitionError
+from agency.providers.entry import NoSecret, Provider, secret
 from agency.system import AgentSystem, load_system
 from agency.wire import Wire
 from dashboard.command.console import AsJson, DataDir, app, out, print_json
-from dashboard.command.finding import data_folder
+from dashboard.command.finding import configured_providers, data_folder
 from dashboard.command.installation import chosen
 from dashboard.gateway.found import notes
 
@@ -94,13 +96,17 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
     yield installation(data_dir)
     yield port()
     try:
-        system = load_system(reference, (os.getcwd(),))  # noqa: PTH109  # an entry of sys.path
+        configured = configured_providers()
+        system = load_system(reference, (os.getcwd(),), configured)  # noqa: PTH109  # an entry of sys.path
     except DefinitionError as error:
         yield Finding(what="system", state="missing", found=str(error), to_do="name yours as --system module:name")
         return
     yield Finding(what="system", state="ok", found=f"{reference}: {', '.join(system.agents) or 'no agents'}")
-    for provider in KEYS:
+    entries = {**system.providers, **configured}
+    for provider in (each for each in KEYS if each not in entries):
         yield model_key(provider, system)
+    for name, entry in entries.items():
+        yield provider_keys(name, entry)
 
 
 # Each look at one thing.
@@ -214,11 +220,22 @@ def model_key(provider: str, system: AgentSystem) -> Finding:
     variable = KEYS[provider]
     if os.environ.get(variable):
         return Finding(what=variable, state="ok", found="set")
-    models = [system.default_model, *(each.model for each in system.agents.values())]
-    if any(model is not None and model.startswith(f"{provider}:") for model in models):
+    wanted = [system.default_model, *(each.model for each in system.agents.values() if each.model)]
+    if any(choice.model.startswith(f"{provider}:") for models in wanted for choice in chain_of(models)):
         todo = f"export {variable}=…, or have the agents use demo:default"
         return Finding(what=variable, state="warning", found="not set, and there are agents that need it", to_do=todo)
     return Finding(what=variable, state="ok", found=f"not set; only {provider}:… models need it")
+
+
+def provider_keys(name: str, entry: Provider) -> Finding:
+    """Only whether what it refers to is there."""
+    what = f"provider {name}"
+    for reference in sorted(entry.references):
+        try:
+            secret(reference)
+        except NoSecret as error:
+            return Finding(what=what, state="warning", found=str(error), to_do=f"its models need {reference}")
+    return Finding(what=what, state="ok", found=entry.base_url or f"{entry.api}, at its own address")
 
 
 def _existing(path: Path) -> Path:

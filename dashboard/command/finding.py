@@ -1,4 +1,4 @@
-"""Which folder, which server, which agency, which thread: what most commands are told, or find out."""
+"""Which folder, which models, which server, which agency, which thread: what most commands are told, or find out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
-from agency.errors import Forbidden, InvalidInput, NotFound
+from agency.errors import DefinitionError, Forbidden, InvalidInput, NotFound
+from agency.providers.entry import Provider, ProviderName
+from agency.wire import explain
 from dashboard.gateway.found import notes
 
 if TYPE_CHECKING:
@@ -39,6 +42,17 @@ ThreadName = Annotated[
 
 def data_folder(given: Path | None) -> Path:
     return (given or Path(os.environ.get("AGENCY_DATA_DIR") or "data")).expanduser().absolute()
+
+
+_PROVIDERS = TypeAdapter(dict[ProviderName, Provider])
+
+
+def configured_providers() -> dict[str, Provider]:
+    """Those of AGENCY_PROVIDERS, as an installation would have them; without Ray, which takes a second to import."""
+    try:
+        return _PROVIDERS.validate_json(os.environ.get("AGENCY_PROVIDERS") or "{}")
+    except ValidationError as error:
+        raise DefinitionError(f"AGENCY_PROVIDERS: {explain(error)}") from None  # its own text quotes what was given
 
 
 def address(url: str | None, data_dir: Path | None) -> str | None:

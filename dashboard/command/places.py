@@ -25,7 +25,7 @@ from agency.local import LocalRuntime
 from agency.system import load_system
 from agency.thread.views import RunEnvelope
 from agency.turn.outcomes import Decision
-from dashboard.command.finding import only
+from dashboard.command.finding import configured_providers, only
 
 if TYPE_CHECKING:
     from agency.client import AsyncAgency, AsyncClient
@@ -102,10 +102,11 @@ async def here(data_dir: Path, system: str | None, default: str, resume: str | N
     with _alone(folder, thread_id):
         noted = folder / "system"
         reference = system or (noted.read_text().strip() if noted.exists() else default)
-        loaded = load_system(reference, (os.getcwd(),))  # noqa: PTH109  # an entry of sys.path
+        providers = configured_providers()
+        loaded = load_system(reference, (os.getcwd(),), providers)  # noqa: PTH109  # an entry of sys.path
         first = _first(reference, loaded.agents)
         noted.write_text(reference)
-        async with LocalRuntime(loaded, folder) as runtime:
+        async with LocalRuntime(loaded, folder, providers=providers) as runtime:
             yield Here(runtime, thread_id, first)
 
 

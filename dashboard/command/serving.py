@@ -39,14 +39,14 @@ def serve(
     kept = keeper.Kept()
 
     from actors import logs
-    from agency.system import load_system
+    from actors.settings import load_system
     from dashboard.gateway.server import Gateway
 
     os.environ.pop("AGENCY_SECRET", None)  # nobody's but ours: hosts run other people's code
     wanted = installation(data_dir, chosen(system))
     quiet = err.is_terminal and "AGENCY_LOG_LEVEL" not in os.environ  # a person wants the address, not each request
     logs.set_up("WARNING" if quiet else wanted.log_level)
-    load_system(wanted.system, wanted.python_path)  # what is wrong with it shows before anything starts
+    load_system(wanted)  # what is wrong with it shows before anything starts
     err.print("starting …")
     asyncio.run(Gateway(settings, wanted, kept).run(partial(_greet, wanted)))
 

@@ -32,6 +32,8 @@ COUNTERS = {
     "turns": "Turns of runs: model calls and what they led to.",
     "model_calls": "Calls of models.",
     "model_failures": "Calls of models that failed; those that were tried again are among them.",
+    "model_calls_unpriced": "Calls of models whose price is unknown.",
+    "cost_usd": "Cost of the model calls whose price is known, in US dollars.",
     "tool_calls": "Calls of tools.",
     "tool_errors": "Calls of tools that failed.",
     "approvals_asked": "Calls that a person was asked about.",
@@ -72,10 +74,14 @@ class _Installation(Collector):
         tokens.add_metric(["in"], found.tokens_in)
         tokens.add_metric(["out"], found.tokens_out)
         yield tokens
-        cost = CounterMetricFamily("agency_cost_usd", "Cost of model calls; not there while it is unknown.", labels=[])
-        if found.cost_usd is not None:
-            cost.add_metric([], found.cost_usd)
-        yield cost
+        cache = CounterMetricFamily(
+            "agency_cache_tokens",
+            "Incoming tokens that were read from providers' caches or written to them.",
+            labels=["use"],
+        )
+        cache.add_metric(["read"], found.tokens_cached)
+        cache.add_metric(["written"], found.tokens_cache_written)
+        yield cache
         for field, (name, meaning) in GAUGES.items():
             yield GaugeMetricFamily(f"agency_{name}", meaning, value=getattr(found, field))
         hosts = GaugeMetricFamily("agency_hosts", "Hosts, by state.", labels=["state"])

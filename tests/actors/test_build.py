@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors import build
+from agency.providers.entry import Provider
 
 FILES = {
     "shop.py": "import os\nimport json.decoder\nfrom staff import clerks\nfrom staff.tools import till as t\n",
@@ -28,8 +29,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def fingerprint(folder: Path) -> str:
-    return build.fingerprint("shop:system", (str(folder / "missing"), str(folder)))
+def fingerprint(folder: Path, **providers: Provider) -> str:
+    variables = build.environment(providers.values())
+    return build.fingerprint("shop:system", (str(folder / "missing"), str(folder)), providers, variables)
 
 
 @pytest.mark.parametrize("name", sorted(FILES.keys() - {"unrelated.py"}))
@@ -46,11 +48,31 @@ def test_a_change_elsewhere_is_not(folder: Path) -> None:
     assert fingerprint(folder) == before
 
 
-@pytest.mark.parametrize(("variable", "counts"), [("OPENAI_API_KEY", True), ("ANTHROPIC_BASE_URL", True), ("X", False)])
+MINE = Provider(api="openai", base_url="http://localhost/v1", key="env:MY_KEY", headers={"X-Team": "env:MY_TEAM"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "counts"),
+    [
+        ("OPENAI_API_KEY", True),
+        ("ANTHROPIC_BASE_URL", True),
+        ("AGENCY_KEY_MINE", True),
+        ("MY_KEY", True),
+        ("MY_TEAM", True),
+        ("X", False),
+        ("AGENCY_SECRET", False),
+    ],
+)
 def test_the_models_keys_count_and_nothing_else_of_the_environment(
     folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, counts: bool
 ) -> None:
-    before = fingerprint(folder)
+    before = fingerprint(folder, mine=MINE)
     monkeypatch.setenv(variable, "another")
-    assert (fingerprint(folder) != before) is counts
-    assert (variable in build.environment()) is counts
+    assert (fingerprint(folder, mine=MINE) != before) is counts
+    assert (variable in build.environment([MINE])) is counts
+
+
+def test_a_changed_provider_of_the_settings_is_seen(folder: Path) -> None:
+    found = {fingerprint(folder), fingerprint(folder, mine=MINE), fingerprint(folder, other=MINE)}
+    found.add(fingerprint(folder, mine=MINE.model_copy(update={"base_url": "http://localhost/v2"})))
+    assert len(found) == 4

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from actors import Cluster, Metrics
-from actors.tally import Sums, Tally
+from actors.tally import UNITS, Sums, Tally
 from agency import events
 from agency.messages import ToolCall, Usage
 from tests.actors.conftest import Install
@@ -15,6 +15,7 @@ from tests.actors.shop import calls, noting, say, script, task
 from tests.actors.waiting import PATIENCE, asleep, eventually
 
 CALL = ToolCall(id="c1", name="charge", args={})
+USED = Usage(input=10, output=5, cached_input=4, cache_write=1)
 
 
 def test_events_are_counted_by_what_they_tell() -> None:
@@ -25,9 +26,13 @@ def test_events_are_counted_by_what_they_tell() -> None:
             events.run_started(),
             events.run_tick(1),
             events.model_started("demo:x", 1),
-            events.model_failed("ERR_API", "no", None),
+            events.model_failed("demo:x", "ERR_API", "no", request_id=None),
             events.model_started("demo:x", 1),
-            events.model_completed(Usage(input=10, output=5), Usage(input=10, output=5)),
+            events.model_completed("demo:x", USED, 0.1, USED, 0.1),
+            events.model_started("demo:y", 1),
+            events.model_completed("demo:y", USED, None, USED + USED, None),
+            events.model_started("demo:x", 1),
+            events.model_completed("demo:x", USED, 0.2, USED + USED, None),
             events.hitl_interrupt([CALL, CALL]),
             events.hitl_resume(True, {"c1": "approve"}, []),
             events.tool_started(CALL),
@@ -39,10 +44,14 @@ def test_events_are_counted_by_what_they_tell() -> None:
     assert tally.totals() == {
         "runs_started": 1,
         "turns": 1,
-        "model_calls": 2,
+        "model_calls": 4,
         "model_failures": 1,
-        "tokens_in": 10,
-        "tokens_out": 5,
+        "tokens_in": 30,
+        "tokens_out": 15,
+        "tokens_cached": 12,
+        "tokens_cache_written": 3,
+        "cost_units": 3 * UNITS // 10,
+        "model_calls_unpriced": 1,
         "approvals_asked": 2,
         "approvals_answered": 1,
         "tool_calls": 1,
@@ -50,7 +59,7 @@ def test_events_are_counted_by_what_they_tell() -> None:
         "subagents_spawned": 1,
         "runs_failed": 1,
     }
-    assert tally.totals().keys() <= Metrics.model_fields.keys()
+    assert tally.totals().keys() - Metrics.model_fields.keys() == {"cost_units"}
 
 
 def test_what_is_told_twice_counts_once_and_what_was_before_does_not_count() -> None:
@@ -92,7 +101,8 @@ async def test_what_happens_is_counted_and_what_there_is_now_is_known(install: I
     assert found.activations == found.hibernations >= 5
     assert (found.model_calls >= 7, found.tokens_in >= 60, found.tokens_out >= 30) == (True, True, True)
     assert (found.tool_calls >= 4, found.turns >= 7, found.host_deaths, found.alarms) == (True, True, 0, 0)
-    assert (found.cost_usd, found.hosts["ready"] >= 1, found.uptime_seconds > 0) == (None, True, True)
+    assert (found.cost_usd, found.model_calls_unpriced >= 6) == (0.0, True)
+    assert (found.hosts["ready"] >= 1, found.uptime_seconds > 0) == (True, True)
 
     (host, *_) = (host for host in (await cluster.status()).hosts if host.pid is not None)
     assert host.pid is not None

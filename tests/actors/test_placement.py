@@ -19,11 +19,12 @@ from actors.agency import checked_name
 from actors.alarms import Alarms
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.placement import Placement, Room
-from actors.settings import Settings, load_system, settings
+from actors.settings import Settings, settings
 from actors.strikes import Strikes
 from agency import AgencyError, DefinitionError, InvalidInput, NotFound, errors
 from agency.clock import now_ms
 from agency.errors import TooLarge, revive
+from agency.system import load_system
 
 HERE = (str(Path(__file__).parents[2]),)
 A, B, C = (Address("bakery", name) for name in "abc")

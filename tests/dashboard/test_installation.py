@@ -65,6 +65,7 @@ def test_figures_count_what_happens(gateway: Server, http: httpx.Client, agency:
         "agency_approvals_asked_total": 1,
         "agency_subagents_spawned_total": 1,
         "agency_activations_total": 3,
+        "agency_model_calls_unpriced_total": 4,
     }
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -77,7 +78,7 @@ def test_figures_count_what_happens(gateway: Server, http: httpx.Client, agency:
         assert name in now
     route = 'agency_http_requests_total{method="GET",route="/metrics",status="200"}'
     assert now[route] > before.get(route, 0)
-    assert "agency_cost_usd_total" not in now  # unknown, and not zero
+    assert "agency_cost_usd_total" in now and 'agency_cache_tokens_total{use="read"}' in now
 
 
 async def test_the_lag_of_live_feeds_is_measured(gateway: Server, http: httpx.Client, agency: str) -> None:
