@@ -204,7 +204,7 @@ def test_a_thread_has_work_while_it_runs_or_has_mail_or_a_timer(store: ThreadSto
     assert glance(store.path).due == 5
     draft = store.draft()
     records.drop_timer(draft, "t")
-    records.add_run(draft, 1, "running", b"{}", 0)
+    records.add_run(draft, 1, "running", b"{}", 0, None)
     store.commit(draft)
     assert glance(store.path).due == 0
     draft = store.draft()

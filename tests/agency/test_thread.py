@@ -482,15 +482,20 @@ async def test_used_up_turns_give_one_last_turn_without_tools(build: Build) -> N
         assert [r.params.tool_choice for r in model.requests] == ["auto", "auto", "none"]
 
 
-async def test_a_model_that_calls_tools_in_its_last_turn_is_stopped_and_says_why(build: Build) -> None:
+async def test_a_model_that_calls_tools_in_its_last_turn_waits_for_more_turns_and_gets_them(build: Build) -> None:
     runtime, _ = build(lambda request: call("shout", word="x"), shout, limits={"turns": 2})
     async with runtime:
         thread = await runtime.create("clerk")
         await thread.send("go")
         result = await thread.wait(PATIENCE)
-        assert (result.status, result.errors[0].code, result.meta.turns) == ("error", "ERR_MAX_TURNS", 3)
+        assert (result.status, result.errors[0].code, result.meta.turns) == ("paused", "ERR_MAX_TURNS", 3)
         assert result.meta.tokens_used.total == 45
         assert (await texts(thread, "tool"))[-1].startswith("Error (resource_limit)")
+        await thread.lift_limits(turns=4)
+        result = await thread.wait(PATIENCE)
+        assert (result.meta.pause_reason, result.meta.turns) == ("exhausted", 5)
+        assert (await texts(thread, "tool"))[-2] == "X"
+        assert "You have been given more turns" in "".join(await texts(thread, "system"))
 
 
 async def test_used_up_tokens_pause_the_run_until_a_person_lifts_the_limit(build: Build) -> None:
@@ -532,7 +537,7 @@ async def test_a_model_that_fails_for_a_while_is_asked_again_with_the_same_reque
         assert (await thread.wait(PATIENCE)).data == "at last"
         assert [[m.content for m in r.messages] for r in model.requests] == [["go"]] * 3
         failed = [e.data async for e in thread.events(follow=False) if e.type == EventType.MODEL_COMPLETED]
-        assert [set(data) for data in failed[:2]] == [{"runId", "error", "retryAt"}] * 2
+        assert [set(data) for data in failed[:2]] == [{"runId", "model", "error", "retryAt"}] * 2
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,6 @@ def test_a_reply_that_ended_well_goes_by_what_it_holds_not_by_its_stop_reason(st
 @pytest.mark.parametrize(
     ("stop", "reason", "code"),
     [
-        ("output_limit", "incomplete", "ERR_MAX_TOKENS"),
         ("context_overflow", "provider_error", "ERR_CONTEXT_OVERFLOW"),
         ("content_filter", "provider_error", "ERR_CONTENT_FILTER"),
         ("canceled", "canceled", "ERR_CANCELED"),
@@ -63,7 +62,7 @@ def test_a_reply_that_ended_badly_stops_the_run_and_nothing_of_it_is_said_or_run
     assert (outcome.reason, outcome.code) == (reason, code)
     assert [m.role for m in run.transcript] == ["user"]
     assert [type(effect) for effect in polled] == [fx.Emit, fx.Emit, fx.Done]
-    assert run.machine.usage == Usage(input=3), "it was paid for all the same"
+    assert run.machine.spent(run.at).usage == Usage(input=3), "it was paid for all the same"
 
 
 def test_an_assistant_message_keeps_what_its_provider_needs_back() -> None:

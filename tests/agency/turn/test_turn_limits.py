@@ -82,7 +82,7 @@ def test_an_answer_in_the_last_normal_turn_needs_no_grace_turn() -> None:
     assert finals(run) == [False]
 
 
-def test_tool_calls_in_the_grace_turn_are_refused_with_a_result_each_and_the_run_stops() -> None:
+def test_tool_calls_in_the_grace_turn_are_refused_with_a_result_each_and_the_run_waits_for_more_turns() -> None:
     run = in_grace_turn()
     before = len(run.transcript)
     polled = run.reply("one more", call("x"), call("y"), ask=("y",))
@@ -92,8 +92,8 @@ def test_tool_calls_in_the_grace_turn_are_refused_with_a_result_each_and_the_run
     assert misanswered(run.transcript) == []
     assert set(results(said).values()) == {"Error (resource_limit): the run's turns are used up"}
     assert not any(isinstance(effect, fx.CallTools) for effect in polled)
-    assert stop_code(run) == "ERR_MAX_TURNS"
-    assert event_types(polled)[-1] == EventType.AGENT_ERROR
+    assert run.machine.exhausted_by == "ERR_MAX_TURNS"
+    assert events_of(polled, EventType.RUN_PAUSED) == [{"reason": "exhausted", "code": "ERR_MAX_TURNS"}]
 
 
 def test_a_message_after_the_answer_of_the_grace_turn_gets_no_further_model_call() -> None:
@@ -237,6 +237,7 @@ def test_time_counts_while_the_run_works_and_stands_still_while_it_waits_for_som
 
 def test_time_stands_still_while_a_run_waits_for_its_limits() -> None:
     run = Run(limits=Limits(time_ms=1_000))
+    run.to_model()
     run.at += 1_500
     run.turn_with_tool()
     run.at += 99_999
@@ -256,10 +257,12 @@ def test_time_stands_still_after_the_end() -> None:
 
 def test_a_clock_that_goes_backwards_takes_no_time_back() -> None:
     run = Run(limits=Limits(time_ms=1_000))
-    run.at += 1_000
     run.to_model()
+    run.at += 1_000
+    run.reply("", call("a"))
     run.at = NOW - 5_000
-    run.turn_with_tool()
+    run.tools({"a": ok("A")})
+    run.checkpoint()
 
     assert run.machine.exhausted_by == "ERR_TIME_LIMIT"
 
@@ -272,7 +275,7 @@ def test_a_model_call_that_failed_when_the_time_was_used_up_is_made_again_once_t
     polled = run.model_fails(fx.ModelFailure(code="ERR_TIME_LIMIT", message="time", retryable=retryable))
 
     failure: JsonValue = {"code": "ERR_TIME_LIMIT", "message": "time"}
-    assert events_of(polled, EventType.MODEL_COMPLETED) == [{"error": failure}]
+    assert events_of(polled, EventType.MODEL_COMPLETED) == [{"model": "test-model", "error": failure}]
     assert run.machine.exhausted_by == "ERR_TIME_LIMIT"
     run.lift(time_ms=5_000)
     assert run.to_model().request.upto == 1

@@ -216,7 +216,7 @@ def test_usage_adds_up_over_the_calls_of_a_run() -> None:
     run.turn_with_tool(usage=Usage(input=10, output=2, cached_input=4))
     run.reply("done", usage=Usage(input=20, output=3, reasoning=1))
 
-    assert run.machine.usage == Usage(input=30, output=5, cached_input=4, reasoning=1)
+    assert run.machine.spent(run.at).usage == Usage(input=30, output=5, cached_input=4, reasoning=1)
 
 
 # Checkpoints.

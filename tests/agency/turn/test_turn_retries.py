@@ -76,7 +76,11 @@ def test_a_failure_that_will_be_tried_again_is_told_with_the_time() -> None:
     run = Run()
     (event,) = events_of(run.model_fails(), EventType.MODEL_COMPLETED)
 
-    assert event == {"error": {"code": "ERR_OVERLOADED", "message": "busy"}, "retryAt": "2023-11-14T22:13:20.500Z"}
+    assert event == {
+        "model": "test-model",
+        "error": {"code": "ERR_OVERLOADED", "message": "busy"},
+        "retryAt": "2023-11-14T22:13:20.500Z",
+    }
 
 
 def test_the_run_gives_up_after_so_many_failures_in_a_row() -> None:

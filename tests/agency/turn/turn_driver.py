@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from agency.errors import ResultMismatch
 from agency.events import EventType
 from agency.messages import Message, ToolCall, Usage
+from agency.spending import Spent
 from agency.turn import Limits, TurnCheckpoint, TurnMachine
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
@@ -66,8 +67,10 @@ class Run:
         messages: tuple[Message, ...] = (HELLO,),
         position: int = 0,
         run: int = 1,
+        ref: fx.SurfaceRef = SURFACE,
     ) -> None:
         self.mode: ModeName = mode
+        self.ref = ref
         self.at = NOW
         self.machine = TurnMachine.begin(
             run=run, at=NOW, position=position, messages=messages, limits=limits, mode=mode
@@ -110,8 +113,9 @@ class Run:
 
     # Answers.
 
-    def surface(self) -> list[fx.Effect]:
-        return self.feed(fx.SurfaceSynced(id=self.asked(fx.SyncSurface).id, at=self.at, surface=SURFACE))
+    def surface(self, children: Spent | None = None) -> list[fx.Effect]:
+        effect = self.asked(fx.SyncSurface).id
+        return self.feed(fx.SurfaceSynced(id=effect, at=self.at, surface=self.ref, children=children or Spent()))
 
     def reply(
         self, text: str = "", *calls: ToolCall, ask: tuple[str, ...] = (), usage: Usage | None = None
@@ -119,8 +123,20 @@ class Run:
         """The model answers; the surface is synced first if that is still to be done."""
         return self.replied(fx.ModelReply(text=text, tool_calls=calls, usage=usage or Usage()), ask)
 
-    def replied(self, reply: fx.ModelReply, ask: tuple[str, ...] = ()) -> list[fx.Effect]:
-        return self.feed(fx.ModelReplied(id=self.to_model().id, at=self.at, reply=reply, ask=ask))
+    def replied(
+        self,
+        reply: fx.ModelReply,
+        ask: tuple[str, ...] = (),
+        cost_usd: float | None = 0.0,
+        output: fx.Output | None = None,
+        refused: dict[str, out.Settled] | None = None,
+    ) -> list[fx.Effect]:
+        effect = self.to_model().id
+        return self.feed(
+            fx.ModelReplied(
+                id=effect, at=self.at, reply=reply, ask=ask, cost_usd=cost_usd, output=output, refused=refused or {}
+            )
+        )
 
     def model_fails(self, failure: fx.ModelFailure = BUSY) -> list[fx.Effect]:
         return self.feed(fx.ModelFailed(id=self.to_model().id, at=self.at, failure=failure))
@@ -158,8 +174,15 @@ class Run:
     def settle(self, call_id: str, outcome: out.Settled) -> list[fx.Effect]:
         return self.feed(fx.CallSettled(id=self.batch(), at=self.at, call_id=call_id, outcome=outcome))
 
-    def lift(self, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None) -> None:
-        self.feed(fx.LimitsLifted(at=self.at, turns=turns, time_ms=time_ms, tokens=tokens))
+    def lift(
+        self,
+        *,
+        turns: int | None = None,
+        time_ms: int | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+    ) -> None:
+        self.feed(fx.LimitsLifted(at=self.at, turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd))
 
     def cancel(self) -> list[fx.Effect]:
         return self.feed(fx.RunCanceled(at=self.at))
