@@ -14,7 +14,6 @@ from agency.messages import Message, Usage
 from agency.turn.effects import ModelReply
 from agency.wire import Wire
 
-
 Capability = Literal["streaming", "tools", "images", "structured_output", "reasoning", "prompt_caching"]
 """What a model can do. `structured_output`: it can be held to a JSON schema."""
 
@@ -27,14 +26,28 @@ class ToolSpec(Wire):
     parameters: dict[str, JsonValue]
 
 
+class OneTool(Wire):
+    """The model must call this tool."""
+
+    name: str
+
+
+Reasoning = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How hard a model thinks before it answers. Each takes some of these; where an API has fewer, the nearest is meant."""
+
+
 class ModelParams(Wire):
     """None leaves a parameter to the provider's default."""
 
-    tool_choice: Literal["auto", "none", "required"] = "auto"
+    tool_choice: Literal["auto", "none", "required"] | OneTool = "auto"
     temperature: float | None = None
+    """Left out where the API has none: Anthropic's."""
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    reasoning: Reasoning | None = None
     response_format: dict[str, JsonValue] | None = None
+    """As OpenAI has it: `{"type": "json_schema", "json_schema": {"name": …, "schema": …}}` holds any model to a schema
+    as far as it can be held. The result is to be checked all the same."""
 
 
 class Surface(Wire):

@@ -1,8 +1,8 @@
-"""The providers that come with the library, by the word before the colon in a model's name.
+"""The providers that come with the library, by the word before the colon in a model's name, and whatever else is at an
+address of one's own.
 
-Each is a `Model` on top of the provider's own SDK. Keys and addresses come from the SDK's own variables. An SDK is
-imported when it is first used, because that takes a second or two. One provider serves the whole process, so that all
-its threads share connections.
+Each is a `Model` on top of an SDK: OpenAI's or Anthropic's. An SDK is imported when it is first used, because that
+takes a second or two. One provider serves the whole process, so that all its threads share connections.
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agency.models import Model
-from agency.providers.anthropic import AnthropicModel
-from agency.providers.openai import OpenAIModel
+from agency.providers.entry import Provider
+from agency.providers.model import ProviderModel
 
-STOCK: Mapping[str, Model] = {"openai": OpenAIModel(), "anthropic": AnthropicModel()}
+
+def open_provider(name: str, entry: Provider) -> Model:
+    """The model behind an entry. It connects when it is first asked."""
+    return ProviderModel(name, entry)
+
+
+STOCK: Mapping[str, Model] = {
+    "openai": open_provider("openai", Provider(api="openai")),
+    "anthropic": open_provider("anthropic", Provider(api="anthropic")),
+}
+"""Their keys and addresses come from the SDKs' own variables."""

@@ -1,9 +1,13 @@
-"""`anthropic:…`: Claude, over the Messages API.
+"""Messages: Anthropic's API, of Claude and of servers that speak it too.
 
-That API wants user and assistant to take turns, so whatever comes between two replies is one message of the user:
-results first, then what was said. Only its newest models take a system message between the others, so such a one is
-said by the user, and marked. What the model thought is kept with its reply (`meta`) and sent back as it was: the API
+It wants user and assistant to take turns, the user first and last, so whatever comes between two replies is one message
+of the user: results first, then what was said. Only its newest models take a system message between the others, so such
+a one is said by the user, and marked. What the model thought is sent back to it as it was and where it was: the API
 checks its signature. A temperature is left out: the API has none any more.
+
+The API caches what it is told to: up to four marks, each of which stands for all that comes before it. They go behind
+the tools, the system prompt, the conversation as it is now, and the conversation as it was at the last call, which is
+where this call finds the most.
 """
 
 from __future__ import annotations
@@ -12,28 +16,40 @@ import importlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
-from agency.errors import ModelError
-from agency.messages import Message, ToolCall, Usage
-from agency.models import ModelParams, ModelRequest, OnDelta, ToolSpec
-from agency.providers.clients import Clients
-from agency.providers.conversation import arguments_object, read_arguments, with_results
-from agency.providers.failures import Account
+from agency.messages import Image, Message, ToolCall, Usage
+from agency.models import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
+from agency.providers.conversation import (
+    OPENING,
+    arguments_object,
+    aside,
+    kept,
+    read_arguments,
+    replayed,
+    with_results,
+)
+from agency.providers.entry import Provider
+from agency.providers.failures import Account, Exchange, failure
+from agency.providers.schemas import for_anthropic, in_words
 from agency.turn.effects import ModelReply, ReplyStop
-from agency.wire import sayable
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
     from anthropic.types import MessageDeltaUsage, RawContentBlockDelta, RawMessageStreamEvent
     from anthropic.types import Usage as MessageUsage
 
-ACCOUNT = Account("anthropic", key_variable="ANTHROPIC_API_KEY", address_variable="ANTHROPIC_BASE_URL")
+CONNECT_SECONDS = 10.0
 
 MAX_TOKENS = 32_000
 """The API wants a limit, for thinking and answer together. Every current model allows this one."""
+
+GO_ON = "Go on."
+"""What the user says where a conversation ends with the assistant: the API answers users only."""
 
 _STOPS: dict[str, ReplyStop] = {
     "end_turn": "stop",
@@ -43,90 +59,205 @@ _STOPS: dict[str, ReplyStop] = {
     "model_context_window_exceeded": "context_overflow",
     "refusal": "content_filter",
 }
-_CHOICES = {"none": "none", "required": "any"}
-_CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_MARK = {"type": "ephemeral"}
+
+_THOUGHTS = ("thinking", "redacted_thinking")
+_BUDGETED = re.compile(r"claude-(3|opus-4-[015]|opus-4-2|sonnet-4-[05]|sonnet-4-2|haiku-4)")
+"""Older models, which are told for how many tokens they may think. Newer ones refuse that, and take an effort."""
+_BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 31_000}
+_EFFORTS = {"minimal": "low"}
+
+_TOO_LONG_FROM = 50_000
+"""Bytes of a request that may be too long for a model: none has a window so small that fewer would fill it."""
 
 Json = dict[str, Any]  # as the SDK takes it
 
 
-class AnthropicModel:
-    def __init__(self) -> None:
-        self.clients = Clients(_client)
+class Messages:
+    key_variable = "ANTHROPIC_API_KEY"
+    address_variable = "ANTHROPIC_BASE_URL"
 
-    def prepare(self) -> None:
+    def __init__(self, entry: Provider, account: Account) -> None:
+        self._entry = entry
+        self._account = account
+
+    def sdk(self) -> ModuleType:
         importlib.import_module("anthropic.resources.messages")
+        return importlib.import_module("anthropic")
 
-    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+    def client(self, key: str | None) -> AsyncAnthropic | None:
+        """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
+        import anthropic
+        import httpx2
+
+        seconds = self._entry.timeout_ms / 1000
+        timeout = httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
+        http = anthropic.DefaultAioHttpClient(timeout=timeout)  # half as costly as httpx2's own
+        try:
+            client = anthropic.AsyncAnthropic(
+                api_key=key, base_url=self._entry.base_url, max_retries=0, timeout=timeout, http_client=http
+            )
+        except anthropic.AnthropicError:
+            return None
+        return client if client.api_key or client.auth_token or client.credentials else None
+
+    def use(self, client: AsyncAnthropic, key: str) -> None:
+        client.api_key = key
+
+    def secrets(self, client: AsyncAnthropic) -> Sequence[str | None]:
+        return (client.api_key, client.auth_token)
+
+    async def ask(
+        self,
+        client: AsyncAnthropic,
+        request: ModelRequest,
+        headers: Mapping[str, str],
+        exchange: Exchange,
+        on_delta: OnDelta,
+    ) -> ModelReply:
         import anthropic
 
-        client = await self.clients.get()
-        with ACCOUNT.failures(anthropic, [client.api_key, client.auth_token]):
-            stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(stream=True, **_body(request))
-            async with stream:
-                return await _read(stream, on_delta)
+        model = f"{self._account.provider}:{request.model}"
+        body = _body(request, self._entry, model)
+        try:
+            stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(
+                stream=True, extra_headers=headers, **body
+            )
+        except anthropic.BadRequestError as error:
+            if error.error_code is None and await _is_too_long(client, body, headers):
+                message = f"the conversation is too long for {model}"
+                raise failure("ERR_CONTEXT_OVERFLOW", message, request_id=error.request_id) from None
+            raise
+        exchange.response = stream.response
+        async with stream:
+            reply = await _read(stream, model, on_delta)
+        if reply is None:
+            raise self._account.cut_short(exchange)
+        return reply
 
 
-def _client() -> AsyncAnthropic:
+async def _is_too_long(client: AsyncAnthropic, body: Json, headers: Mapping[str, str]) -> bool:
+    """Whether a request that was refused is longer than its model takes. The API says so in prose only, so it is asked
+    to count."""
+    if len(to_json(body["messages"])) < _TOO_LONG_FROM:
+        return False
     import anthropic
 
-    try:  # without retries: a thread tries again by itself, and remembers that over a crash
-        client = anthropic.AsyncAnthropic(max_retries=0)
-    except anthropic.AnthropicError:
-        raise ACCOUNT.no_key() from None
-    if not (client.api_key or client.auth_token or client.credentials):
-        raise ACCOUNT.no_key()
-    return client
+    counted = {name: body[name] for name in ("model", "messages", "system", "tools", "tool_choice") if name in body}
+    try:
+        known = await client.models.retrieve(body["model"], extra_headers=headers)
+        count = await client.messages.count_tokens(extra_headers=headers, **counted)
+    except anthropic.APIError:
+        return False
+    return known.max_input_tokens is not None and count.input_tokens > known.max_input_tokens
 
 
 # What is sent.
 
 
-def _body(request: ModelRequest) -> Json:
+def _body(request: ModelRequest, entry: Provider, model: str) -> Json:
     params = request.params
-    choice = _CHOICES.get(params.tool_choice) if request.tools else None
-    given: Json = {
-        "system": request.system or None,
-        "stop_sequences": list(params.stop) or None,
-        "output_config": _output(params),
-        "tools": [_tool(tool) for tool in request.tools] or None,
-        "tool_choice": {"type": choice} if choice else None,
-    }
-    return {
+    shape, asked = _format(params)
+    marked = entry.capabilities is None or "prompt_caching" in entry.capabilities
+    turns = _turns(request.messages, model, marked=marked)
+    body: Json = {
         "model": request.model,
-        "messages": _messages(request.messages),
+        "messages": turns,
         "max_tokens": params.max_tokens or MAX_TOKENS,
-        **{name: value for name, value in given.items() if value is not None},
+        "system": _marked([*_text(request.system), *_text(asked)], marked) or None,
+        "stop_sequences": list(params.stop) or None,
+        "tools": _marked([_tool(tool) for tool in request.tools], marked) or None,
+        "tool_choice": _choice(params) if request.tools else None,
     }
+    effort, body["thinking"] = _thinking(request, turns)
+    given = {name: value for name, value in (("effort", effort), ("format", shape)) if value is not None}
+    body["output_config"] = given or None
+    body |= {name: value for name, value in entry.body.items() if name in body}
+    sent = {name: value for name, value in body.items() if value is not None}
+    more = {name: value for name, value in entry.body.items() if name not in body and value is not None}
+    return {**sent, "extra_body": more} if more else sent
 
 
 def _tool(tool: ToolSpec) -> Json:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
-def _output(params: ModelParams) -> Json | None:
+def _choice(params: ModelParams) -> Json | None:
+    match params.tool_choice:
+        case OneTool(name=name):
+            return {"type": "tool", "name": name}
+        case "required":
+            return {"type": "any"}
+        case "none":
+            return {"type": "none"}
+        case _:
+            return None
+
+
+def _format(params: ModelParams) -> tuple[Json | None, str]:
+    """How the reply is held to a schema: by the API, or in words."""
     match params.response_format:
         case None:
-            return None
-        case {"type": "json_schema", "json_schema": {"schema": schema}}:
-            return {"format": {"type": "json_schema", "schema": schema}}
+            return None, ""
+        case {"type": "json_schema", "json_schema": {"schema": dict(schema)}}:
+            shape = for_anthropic(schema)
+            return ({"type": "json_schema", "schema": shape}, "") if shape is not None else (None, in_words(schema))
         case other:
             message = f"anthropic takes a response_format of the type json_schema only, not {other!r:.100}"
-            raise ModelError(message, model_code="ERR_BAD_REQUEST")
+            raise failure("ERR_BAD_REQUEST", message)
 
 
-def _messages(messages: Sequence[Message]) -> list[Json]:
+def _thinking(request: ModelRequest, turns: Sequence[Json]) -> tuple[str | None, Json | None]:
+    """How hard it thinks, as the API has it: an effort, and how thinking goes on."""
+    params = request.params
+    if params.reasoning is None:
+        return None, None
+    if params.reasoning == "none":
+        return None, {"type": "disabled"}
+    forced = bool(request.tools) and params.tool_choice not in ("auto", "none")  # then the API lets no model think
+    if not _BUDGETED.match(request.model):
+        return _EFFORTS.get(params.reasoning, params.reasoning), None if forced else {"type": "adaptive"}
+    budget = min(_BUDGETS[params.reasoning], (params.max_tokens or MAX_TOKENS) - 1)
+    may_think = not forced and budget >= _BUDGETS["minimal"] and _thinks_already(turns)
+    return None, {"type": "enabled", "budget_tokens": budget} if may_think else None
+
+
+def _thinks_already(turns: Sequence[Json]) -> bool:
+    """Whether it may think on: an older model cannot begin to while it works with tools, after another model's call."""
+    if turns[-1]["content"][0]["type"] != "tool_result":
+        return True
+    return bool(turns[-2]["content"][0]["type"] in _THOUGHTS)
+
+
+def _turns(messages: Sequence[Message], model: str, *, marked: bool) -> list[Json]:
     turns: list[Json] = []
     ids = _CallIds()
+    lasting: Json | None = None  # the last block that the next call will have too
     for message, results in with_results(messages):
         if message.role != "assistant":
             _add(turns, "user", _said(message))
-            continue
-        names = [ids.fitting(call) for call in message.tool_calls]
-        calls = [_call(call, name) for call, name in zip(message.tool_calls, names, strict=True)]
-        if spoken := [*_text(message.content), *calls]:
-            _add(turns, "assistant", [*_thoughts(message), *spoken])
-        _add(turns, "user", [_result(result, name) for result, name in zip(results, names, strict=True)])
+        else:
+            names = [ids.fitting(call) for call in message.tool_calls]
+            _add(turns, "assistant", _assistant(message, names, replayed(message, model)))
+            _add(turns, "user", [_result(result, name) for result, name in zip(results, names, strict=True)])
+        if turns and not message.transient:
+            lasting = turns[-1]["content"][-1]
+    if not turns or turns[0]["role"] != "user":
+        turns.insert(0, {"role": "user", "content": _text(OPENING)})
+    if turns[-1]["role"] != "user":
+        turns.append({"role": "user", "content": _text(GO_ON)})
+    before = [turn["content"][-1] for turn in turns[:-1] if turn["role"] == "user"]
+    for block in (lasting, before[-1] if before else None):
+        if marked and block is not None and block["type"] not in _THOUGHTS:
+            block["cache_control"] = _MARK
     return turns
+
+
+def _marked(blocks: list[Json], marked: bool) -> list[Json]:
+    if blocks and marked:
+        blocks[-1]["cache_control"] = _MARK
+    return blocks
 
 
 def _add(turns: list[Json], role: str, blocks: list[Json]) -> None:
@@ -137,21 +268,36 @@ def _add(turns: list[Json], role: str, blocks: list[Json]) -> None:
 
 
 def _said(message: Message) -> list[Json]:
-    text = message.content
-    return _text(f"<system>\n{text}\n</system>" if message.role == "system" and text.strip() else text)
+    text = aside(message.content) if message.role == "system" else message.content
+    return [*(_image(image) for image in message.images), *_text(text)]
 
 
 def _text(text: str) -> list[Json]:
     return [{"type": "text", "text": text}] if text.strip() else []  # the API refuses blank text
 
 
-def _thoughts(message: Message) -> list[Json]:
-    """What the model thought before it spoke; another provider's replay data is not for us."""
-    match message.meta:
-        case {"anthropic": {"thinking": [*blocks]}}:
-            return [block for block in blocks if isinstance(block, dict)]
-        case _:
-            return []
+def _image(image: Image) -> Json:
+    if image.url is not None:
+        return {"type": "image", "source": {"type": "url", "url": image.url}}
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
+
+
+def _assistant(message: Message, names: Sequence[str], thoughts: Mapping[str, JsonValue]) -> list[Json]:
+    """What it said and called, with what it thought in between."""
+    text, calls = message.content, [_call(call, name) for call, name in zip(message.tool_calls, names, strict=True)]
+    blocks: list[Json] = []
+    match thoughts.get("blocks"):
+        case [*layout]:
+            for part in layout:
+                if isinstance(part, dict):
+                    blocks.append(part)
+                elif isinstance(part, int) and part:
+                    blocks += _text(text[:part])
+                    text = text[part:]
+                elif calls:
+                    blocks.append(calls.pop(0))
+    spoken = [*blocks, *_text(text), *calls]
+    return spoken if any(block["type"] in ("text", "tool_use") for block in spoken) else []
 
 
 def _call(call: ToolCall, name: str) -> Json:
@@ -201,45 +347,56 @@ class _Block:
             case "signature_delta":
                 self.signature.append(delta.signature)
 
+    @property
+    def type(self) -> str:
+        return str(self.start["type"])
+
     def call(self) -> ToolCall:
         written = "".join(self.text)
         args = read_arguments(written) if written else self.start.get("input") or {}
         return ToolCall(id=self.start["id"], name=self.start["name"], args=args)
 
-    def thought(self) -> JsonValue:
-        if self.start["type"] == "redacted_thinking":
-            return self.start
-        return {"type": "thinking", "thinking": "".join(self.text), "signature": "".join(self.signature)}
+    def place(self) -> JsonValue:
+        """Its place in the reply: a thought itself, the length of a text, null for a call."""
+        match self.type:
+            case "thinking":
+                return {"type": "thinking", "thinking": "".join(self.text), "signature": "".join(self.signature)}
+            case "redacted_thinking":
+                return self.start
+            case "text":
+                return sum(len(piece) for piece in self.text)
+            case _:
+                return None
 
 
-async def _read(stream: AsyncStream[RawMessageStreamEvent], on_delta: OnDelta) -> ModelReply:
+async def _read(stream: AsyncStream[RawMessageStreamEvent], model: str, on_delta: OnDelta) -> ModelReply | None:
+    """The reply, or None if it ended before it was whole."""
     blocks: dict[int, _Block] = {}
     counts: dict[str, int] = {}
     stop = None
     async for event in stream:
         match event.type:
+            case "content_block_delta":
+                blocks[event.index].add(event.delta, on_delta)
             case "message_start":
                 counts |= _counts(event.message.usage)
             case "content_block_start":
                 blocks[event.index] = _Block(event.content_block.to_dict())
-            case "content_block_delta":
-                blocks[event.index].add(event.delta, on_delta)
             case "message_delta":
                 counts |= _counts(event.usage)
                 stop = event.delta.stop_reason or stop
-    if stop is None:
-        raise ACCOUNT.cut_short()
-    return _reply(list(blocks.values()), _usage(counts), _STOPS.get(stop, "unknown"))
+    return None if stop is None else _reply(list(blocks.values()), _usage(counts), stop, model)
 
 
-def _reply(blocks: Sequence[_Block], usage: Usage, stop: ReplyStop) -> ModelReply:
-    thoughts = [block.thought() for block in blocks if block.start["type"] in ("thinking", "redacted_thinking")]
+def _reply(blocks: Sequence[_Block], usage: Usage, stop: str, model: str) -> ModelReply:
+    thought = any(block.type in _THOUGHTS for block in blocks)
+    told = [block for block in blocks if block.type in (*_THOUGHTS, "text", "tool_use")]
     return ModelReply(
-        text="".join(piece for block in blocks if block.start["type"] == "text" for piece in block.text),
-        tool_calls=tuple(block.call() for block in blocks if block.start["type"] == "tool_use"),
-        stop=stop,
+        text="".join(piece for block in blocks if block.type == "text" for piece in block.text),
+        tool_calls=tuple(block.call() for block in blocks if block.type == "tool_use"),
+        stop=_STOPS.get(stop, "unknown"),
         usage=usage,
-        meta=sayable({"anthropic": {"thinking": thoughts}}) if thoughts else None,
+        meta=kept(model, {"blocks": [block.place() for block in told]} if thought else {}),
     )
 
 
@@ -257,10 +414,11 @@ def _counts(counted: MessageUsage | MessageDeltaUsage) -> dict[str, int]:
 
 
 def _usage(counts: Mapping[str, int]) -> Usage:
-    cached = counts.get("cached", 0)
+    written, cached = counts.get("written", 0), counts.get("cached", 0)
     return Usage(
-        input=counts.get("fresh", 0) + counts.get("written", 0) + cached,
+        input=counts.get("fresh", 0) + written + cached,
         output=counts.get("output", 0),
         cached_input=cached,
+        cache_write=written,
         reasoning=counts.get("thinking", 0),
     )

@@ -2,18 +2,26 @@
 
 Our transcripts are like that already, unless one was cut somewhere or a model wrote nonsense. But providers refuse a
 whole request for one call without its result, so nothing is left to chance.
+
+What a model has thought comes back to it with the conversation, where its API wants that. It is kept with the reply
+(`meta`), under the name of the model that thought it: to any other model it is not shown, which may refuse it, or could
+not read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
 from agency.messages import Message, ToolCall
+from agency.wire import sayable
 
 NO_RESULT = "(The result of this call is not known.)"
+OPENING = "(The beginning of this conversation is not shown.)"
+"""What the user says where a conversation begins with the assistant, and the server wants a user first."""
+
 UNREADABLE = "unreadable"
 """Under this name arguments that are no JSON object are sent back, so that the model sees what it wrote."""
 
@@ -41,6 +49,11 @@ def _unknown(call: ToolCall) -> Message:
     return Message(role="tool", content=NO_RESULT, tool_call_id=call.id, meta={"status": "failure"})
 
 
+def aside(text: str) -> str:
+    """What the system says in the middle of a conversation, for a server that hears it only at the beginning."""
+    return f"<system>\n{text}\n</system>" if text.strip() else ""
+
+
 def read_arguments(text: str) -> JsonValue:
     """What a model wrote as arguments. What is no JSON stays the text it is: the tool will refuse it, and say why."""
     if not text.strip():
@@ -55,3 +68,17 @@ def read_arguments(text: str) -> JsonValue:
 def arguments_object(call: ToolCall) -> dict[str, JsonValue]:
     """The arguments of a call of the past."""
     return call.args if isinstance(call.args, dict) else {UNREADABLE: call.args}
+
+
+def kept(model: str, thoughts: Mapping[str, JsonValue]) -> JsonValue:
+    """What is kept with a reply, to be sent back to the same model. `model` is named with its provider."""
+    return sayable({"model": model, "replay": dict(thoughts)}) if thoughts else None
+
+
+def replayed(message: Message, model: str) -> Mapping[str, JsonValue]:
+    """What was kept, if it was this model that thought it."""
+    match message.meta:
+        case {"model": str(thinker), "replay": dict(thoughts)} if thinker == model:
+            return thoughts
+        case _:
+            return {}

@@ -98,6 +98,12 @@ def _headers(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def _body(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if ours := value.keys() & {"model", "messages", "stream"}:
+        raise ValueError(f"{', '.join(sorted(ours))}: not for an entry to say")
+    return value
+
+
 Reference = Annotated[str, Field(max_length=1_000), AfterValidator(_reference)]
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -124,7 +130,7 @@ class Provider(Wire):
     key: Reference | None = None
     headers: Annotated[dict[str, str], Field(max_length=50), AfterValidator(_headers)] = {}
     """Sent with every request. A value may be a reference; one that is a secret must be."""
-    body: dict[str, JsonValue] = {}
+    body: Annotated[dict[str, JsonValue], AfterValidator(_body)] = {}
     """Fields that go into the body of every request, over what is there already. One that is null is left out, for a
     server that does not know it."""
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"

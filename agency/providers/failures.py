@@ -4,18 +4,22 @@ their prose.
 Both SDKs come from one generator and name their errors alike, so one table serves both. What a person reads is short,
 and holds neither a key nor a body. The SDK's own error is not shown as the cause: it knows all of the request.
 
-    code                   from                                          tried again
-    ERR_AUTH               401, 403, no key                              no
-    ERR_QUOTA              402, insufficient_quota, billing_error        no
-    ERR_BAD_REQUEST        400, 422 and any other 4xx                    no
-    ERR_MODEL_NOT_FOUND    404                                           no
-    ERR_CONTEXT_OVERFLOW   413, context_length_exceeded                  no
-    ERR_CONTENT_FILTER     content_filter, content_policy_violation      no
-    ERR_RATE_LIMIT         429                                           when Retry-After says
-    ERR_OVERLOADED         503, 529                                      when Retry-After says, if it does
-    ERR_API                409, any other 5xx, an error in the stream    yes
-    ERR_TIMEOUT            408, 504, silence                             yes
-    ERR_CONNECTION         no connection, or one that broke              yes
+    code                    from
+    ERR_AUTH                401, 403, no key
+    ERR_QUOTA               402, insufficient_quota, billing_error, a spend limit
+    ERR_BAD_REQUEST         400, 422 and any other 4xx
+    ERR_MODEL_NOT_FOUND     404
+    ERR_CONTEXT_OVERFLOW    413, context_length_exceeded, or counted (`anthropic.py`)
+    ERR_CONTENT_FILTER      content_filter, content_policy_violation
+    ERR_RATE_LIMIT          429
+    ERR_OVERLOADED          503, 529
+    ERR_API                 409, any other 5xx, an error in the stream
+    ERR_TIMEOUT             408, 504, silence
+    ERR_CONNECTION          no connection
+    ERR_STREAM_INCOMPLETE   a reply that breaks off, or ends without saying so
+    ERR_STREAM_PARSE        a reply that is not as its API has it
+
+Which of them are tried again is said in `agency/codes.py`; when, by the provider's Retry-After.
 """
 
 from __future__ import annotations
@@ -26,10 +30,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from json import JSONDecodeError
 from types import ModuleType
+from typing import Protocol
 
 from agency.clock import now_ms
+from agency.codes import CODES
 from agency.errors import ModelError
 
 WORDS_CHARS = 300
@@ -48,101 +53,166 @@ _BY_STATUS = {
     504: "ERR_TIMEOUT",
     529: "ERR_OVERLOADED",
 }
-_BY_WORD = {
+_BY_WORD = {  # these say more than a status does
     "context_length_exceeded": "ERR_CONTEXT_OVERFLOW",
+    "exceed_context_size_error": "ERR_CONTEXT_OVERFLOW",  # llama.cpp's
+    "request_body_too_large_after_decoding": "ERR_CONTEXT_OVERFLOW",
     "insufficient_quota": "ERR_QUOTA",
+    "billing_hard_limit_reached": "ERR_QUOTA",
+    "billing_not_active": "ERR_QUOTA",
+    "enforced_spend_limit_reached": "ERR_QUOTA",
     "content_filter": "ERR_CONTENT_FILTER",
     "content_policy_violation": "ERR_CONTENT_FILTER",
     "rate_limit_exceeded": "ERR_RATE_LIMIT",
-    # Anthropic's types. An error that comes within a stream has no status but the stream's 200.
+}
+_BY_TYPE = {  # an error that comes within a stream has no status but the stream's 200
     "authentication_error": "ERR_AUTH",
     "permission_error": "ERR_AUTH",
     "billing_error": "ERR_QUOTA",
     "invalid_request_error": "ERR_BAD_REQUEST",
     "not_found_error": "ERR_MODEL_NOT_FOUND",
+    "request_too_large": "ERR_CONTEXT_OVERFLOW",
     "rate_limit_error": "ERR_RATE_LIMIT",
     "overloaded_error": "ERR_OVERLOADED",
     "timeout_error": "ERR_TIMEOUT",
 }
-_RETRYABLE = frozenset({"ERR_RATE_LIMIT", "ERR_OVERLOADED", "ERR_API", "ERR_TIMEOUT", "ERR_CONNECTION"})
-_HTTP_LIBRARIES = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "anyio"})
+_HTTP_LIBRARIES = frozenset({"httpx2", "httpcore2", "aiohttp"})
+_REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id")
+_MISREAD = (ValueError, TypeError, AttributeError, LookupError)
+"""What reading raises when data has another shape than its API promises: the SDKs do not check what they read."""
+
+
+class Response(Protocol):
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its reply. `secrets` are never part of a message."""
+
+    sdk: ModuleType
+    secrets: Sequence[str | None]
+    response: Response | None = None
+    """Set once the reply has begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whose failures these are, and what a person can set right."""
+    """Whose failures these are, and where a person can set right the key and the address."""
 
     provider: str
-    key_variable: str
-    address_variable: str
+    key: str
+    address: str
 
-    def no_key(self) -> ModelError:
-        return _model_error("ERR_AUTH", f"there is no key for {self.provider}: set {self.key_variable}")
+    def no_key(self, why: str) -> ModelError:
+        return failure("ERR_AUTH", f"there is no key for {self.provider}: {why}")
 
-    def cut_short(self) -> ModelError:
-        """For a stream that ended properly, but before the reply did."""
-        hint = f"if it always does, check {self.address_variable}"
-        return _model_error("ERR_CONNECTION", f"the reply of {self.provider} ended before it was whole; {hint}")
+    def cut_short(self, exchange: Exchange) -> ModelError:
+        """For a reply that ended before it was whole."""
+        message = f"the reply of {self.provider} ended before it was whole; if it always does, check {self.address}"
+        return failure("ERR_STREAM_INCOMPLETE", message, request_id=_request_id(exchange.response))
 
     @contextmanager
-    def failures(self, sdk: ModuleType, secrets: Sequence[str | None]) -> Iterator[None]:
-        """Whatever the SDK raises within is raised as a `ModelError`; `secrets` are never part of its message."""
+    def failures(self, sdk: ModuleType, secrets: Sequence[str | None]) -> Iterator[Exchange]:
+        """Whatever the SDK raises within is raised as a `ModelError`."""
+        exchange = Exchange(sdk, secrets)
         try:
-            yield
+            yield exchange
+        except ModelError:
+            raise
         except Exception as error:
-            if not (isinstance(error, sdk.APIError) or _is_of_the_wire(error)):
+            told = self._told(error, exchange)
+            if told is None:
                 raise
-            raise self._told(error, sdk, secrets) from None
+            raise told from None
 
-    def _told(self, error: Exception, sdk: ModuleType, secrets: Sequence[str | None]) -> ModelError:
-        if isinstance(error, sdk.APITimeoutError) or _is_timeout(error):
-            return _model_error("ERR_TIMEOUT", f"{self.provider} did not answer in time")
-        if isinstance(error, sdk.APIConnectionError) or not isinstance(error, sdk.APIError):
-            hint = f"check the network and {self.address_variable}"
-            return _model_error("ERR_CONNECTION", f"the connection to {self.provider} failed or broke off: {hint}")
+    def _told(self, error: Exception, exchange: Exchange) -> ModelError | None:
+        sdk = exchange.sdk
+        if isinstance(error, sdk.APIConnectionError) or _is_of_the_wire(error):
+            return self._unreached(error, exchange)
+        if isinstance(error, getattr(sdk, "CredentialsError", ())):
+            return failure("ERR_AUTH", f"there is no key for {self.provider}: check {self.key}")
+        if isinstance(error, sdk.APIError) and not isinstance(error, sdk.APIResponseValidationError):
+            return self._answered(error, exchange)
+        if exchange.response is not None and isinstance(error, (*_MISREAD, sdk.APIError)):
+            message = f"the reply of {self.provider} is not as its API has it ({type(error).__name__})"
+            return failure("ERR_STREAM_PARSE", message, request_id=_request_id(exchange.response))
+        return None
+
+    def _unreached(self, error: Exception, exchange: Exchange) -> ModelError:
+        if _is_timeout(error):
+            message = f"{self.provider} did not answer in time"
+            return failure("ERR_TIMEOUT", message, request_id=_request_id(exchange.response))
+        if exchange.response is not None:
+            return self.cut_short(exchange)
+        hint = f"check the network and {self.address}"
+        return failure("ERR_CONNECTION", f"there is no connection to {self.provider}: {hint}")
+
+    def _answered(self, error: Exception, exchange: Exchange) -> ModelError:
         status, said = getattr(error, "status_code", 200), _said(error)
         code = _code(status, said)
-        wait = retry_after_ms(error.response.headers) if isinstance(error, sdk.APIStatusError) else None
-        return _model_error(code, self._message(code, status, _words(said, secrets)), wait)
+        message = self._message(code, status, _words(said, exchange.secrets))
+        response: Response | None = getattr(error, "response", exchange.response)
+        wait = retry_after_ms(response.headers) if response is not None else None
+        return failure(code, message, wait, _request_id(response))
 
     def _message(self, code: str, status: int, words: str) -> str:
         if status == 401:  # what they say here may repeat a part of the key
-            return f"{self.provider} refused the key (401): check {self.key_variable}"
+            return f"{self.provider} refused the key (401): check {self.key}"
         what = f"{self.provider} answered {status}" if status >= 400 else f"{self.provider} gave up within its reply"
-        hint = f" (check the model's name and {self.address_variable})" if code == "ERR_MODEL_NOT_FOUND" else ""
+        hint = f" (check the model's name and {self.address})" if code == "ERR_MODEL_NOT_FOUND" else ""
         return f"{what}: {words or code}{hint}"
 
 
-def _model_error(code: str, message: str, wait_ms: int | None = None) -> ModelError:
-    retryable = code in _RETRYABLE
-    return ModelError(message, model_code=code, retryable=retryable, retry_after_ms=wait_ms if retryable else None)
+def failure(code: str, message: str, wait_ms: int | None = None, request_id: str | None = None) -> ModelError:
+    """A failure by its code, which says whether it is tried again."""
+    retryable = CODES[code].retryable
+    wait = wait_ms if retryable else None
+    return ModelError(message, model_code=code, retryable=retryable, retry_after_ms=wait, request_id=request_id)
 
 
 def _is_of_the_wire(error: Exception) -> bool:
-    """Whether it comes from below the SDK: a stream that breaks, or holds no JSON, is not everywhere wrapped."""
-    return isinstance(error, OSError | JSONDecodeError) or type(error).__module__.partition(".")[0] in _HTTP_LIBRARIES
+    """Whether it comes from below the SDK: a stream that breaks is not everywhere wrapped."""
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _HTTP_LIBRARIES
 
 
-def _is_timeout(error: Exception) -> bool:
-    return any(kind.__name__ == "TimeoutException" for kind in type(error).__mro__)  # of whichever HTTP library
+def _is_timeout(error: BaseException) -> bool:
+    """By what is at the bottom of it: on its way up, a connection that is refused becomes a timeout."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, TimeoutError):
+            return True
+        below = below.__cause__
+    return False
+
+
+def _request_id(response: Response | None) -> str | None:
+    found = (response.headers.get(name) for name in _REQUEST_IDS) if response is not None else ()
+    return next((each[:200] for each in found if each), None)
 
 
 def _said(error: Exception) -> Mapping[str, object]:
-    """What the API says about an error: `{"error": {…}}`, which one of the SDKs has unwrapped already."""
+    """What the API says about an error: `{"error": {…}}`, which one of the SDKs has unwrapped already, and which some
+    servers put into a list."""
     body = getattr(error, "body", None)
+    if isinstance(body, list) and body:
+        body = body[0]
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 
 
 def _code(status: int, said: Mapping[str, object]) -> str:
-    code = said.get("code")
-    if (known := _BY_WORD.get(str(code))) is not None:
-        return known
+    code, kind, details = said.get("code"), said.get("type"), said.get("details")
+    precise = details.get("error_code") if isinstance(details, Mapping) else None
+    for word in (precise, code, kind):
+        if isinstance(word, str) and word in _BY_WORD:
+            return _BY_WORD[word]
     if status < 400 and isinstance(code, int):
         status = code  # how OpenAI-compatible servers put an error into a stream
     if status >= 400:
         return _BY_STATUS.get(status) or ("ERR_API" if status >= 500 else "ERR_BAD_REQUEST")
-    return _BY_WORD.get(str(said.get("type")), "ERR_API")
+    return _BY_TYPE.get(str(kind), "ERR_API")
 
 
 def _words(said: Mapping[str, object], secrets: Sequence[str | None]) -> str:

@@ -1,32 +1,48 @@
-"""`openai:…`: OpenAI, and whatever speaks its Chat Completions API at `OPENAI_BASE_URL`.
+"""Chat Completions: OpenAI's API, and what most other servers speak.
 
-Servers that speak this API differ in small things: some send no usage, repeat ids, or number every call 0. What can be
-read is read.
+Servers that speak it differ in small things: some send no usage, repeat ids, or number every call 0. What can be read
+is read. Many put the conversation into a template that wants one system message, at the beginning, and then user and
+assistant in turns; so at an address of one's own they get that. OpenAI itself takes messages as they come.
+
+What some models think they want back as long as they work with tools (DeepSeek's `reasoning_content`, OpenRouter's
+`reasoning_details`, the signature that Gemini hangs on a call). It is kept with the reply, and sent back to the same
+model under the same name.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from pydantic import JsonValue
 from pydantic_core import to_json
 
-from agency.messages import Message, ToolCall, Usage
-from agency.models import ModelRequest, OnDelta, ToolSpec
-from agency.providers.clients import Clients
-from agency.providers.conversation import arguments_object, read_arguments, with_results
-from agency.providers.failures import Account
+from agency.messages import Image, Message, ToolCall, Usage
+from agency.models import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
+from agency.providers.conversation import (
+    OPENING,
+    arguments_object,
+    aside,
+    kept,
+    read_arguments,
+    replayed,
+    with_results,
+)
+from agency.providers.entry import Provider
+from agency.providers.failures import Account, Exchange
+from agency.providers.schemas import for_openai, in_words
 from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
     from openai.types.chat import ChatCompletionChunk
-    from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
+    from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
     from openai.types.completion_usage import CompletionUsage
 
-ACCOUNT = Account("openai", key_variable="OPENAI_API_KEY", address_variable="OPENAI_BASE_URL")
+CONNECT_SECONDS = 10.0
 
 _STOPS: dict[str, ReplyStop] = {
     "stop": "stop",
@@ -39,56 +55,85 @@ _STOPS: dict[str, ReplyStop] = {
 Json = dict[str, Any]  # as the SDK takes it
 
 
-class OpenAIModel:
-    def __init__(self) -> None:
-        self.clients = Clients(_client)
+class ChatCompletions:
+    key_variable = "OPENAI_API_KEY"
+    address_variable = "OPENAI_BASE_URL"
 
-    def prepare(self) -> None:
+    def __init__(self, entry: Provider, account: Account) -> None:
+        self._entry = entry
+        self._account = account
+
+    def sdk(self) -> ModuleType:
         importlib.import_module("openai.resources.chat.completions")
+        return importlib.import_module("openai")
 
-    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+    def client(self, key: str | None) -> AsyncOpenAI | None:
+        """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
+        import httpx2
         import openai
 
-        client = await self.clients.get()
-        with ACCOUNT.failures(openai, [client.api_key]):
-            stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(
-                stream=True, **_body(request)
+        seconds = self._entry.timeout_ms / 1000
+        timeout = httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
+        http = openai.DefaultAioHttpClient(timeout=timeout)  # a third to a half cheaper than httpx2's own
+        try:
+            client = openai.AsyncOpenAI(
+                api_key=key, base_url=self._entry.base_url, max_retries=0, timeout=timeout, http_client=http
             )
-            async with stream:
-                return await _read(stream, on_delta)
+        except openai.OpenAIError:
+            return None
+        if self._entry.base_url is not None:
+            client.organization = client.project = client.admin_api_key = None  # OpenAI's are nobody else's business
+        return client if client.api_key else None
 
+    def use(self, client: AsyncOpenAI, key: str) -> None:
+        client.api_key = key
 
-def _client() -> AsyncOpenAI:
-    import openai
+    def secrets(self, client: AsyncOpenAI) -> Sequence[str | None]:
+        return (client.api_key,)
 
-    try:  # without retries: a thread tries again by itself, and remembers that over a crash
-        client = openai.AsyncOpenAI(max_retries=0)
-    except openai.OpenAIError:
-        raise ACCOUNT.no_key() from None
-    if not client.api_key:
-        raise ACCOUNT.no_key()
-    return client
+    async def ask(
+        self,
+        client: AsyncOpenAI,
+        request: ModelRequest,
+        headers: Mapping[str, str],
+        exchange: Exchange,
+        on_delta: OnDelta,
+    ) -> ModelReply:
+        model = f"{self._account.provider}:{request.model}"
+        stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(
+            stream=True, extra_headers=headers, **_body(request, self._entry, model)
+        )
+        exchange.response = stream.response
+        async with stream:
+            reply = await _read(stream, model, on_delta)
+        if reply is None:
+            raise self._account.cut_short(exchange)
+        return reply
 
 
 # What is sent.
 
 
-def _body(request: ModelRequest) -> Json:
+def _body(request: ModelRequest, entry: Provider, model: str) -> Json:
     params = request.params
-    given: Json = {
-        "temperature": params.temperature,
-        "max_completion_tokens": params.max_tokens,
-        "stop": list(params.stop) or None,
-        "response_format": params.response_format,
-        "tools": [_tool(tool) for tool in request.tools] or None,
-        "tool_choice": params.tool_choice if request.tools and params.tool_choice != "auto" else None,
-    }
-    return {
+    shape, asked = _format(params)
+    system = "\n\n".join(part for part in (request.system, asked) if part)
+    body: Json = {
         "model": request.model,
-        "messages": list(_messages(request)),
+        "messages": _messages(system, request.messages, model, in_turns=entry.base_url is not None),
         "stream_options": {"include_usage": True},
-        **{name: value for name, value in given.items() if value is not None},
+        "temperature": params.temperature,
+        entry.max_tokens_field: params.max_tokens,
+        "stop": list(params.stop) or None,
+        "reasoning_effort": params.reasoning,
+        "response_format": shape,
+        "tools": [_tool(tool) for tool in request.tools] or None,
+        "tool_choice": _choice(params) if request.tools else None,
     }
+    body |= {name: value for name, value in entry.body.items() if name in body}
+    sent = {name: value for name, value in body.items() if value is not None}
+    more = {name: value for name, value in entry.body.items() if name not in body and value is not None}
+    return {**sent, "extra_body": more} if more else sent
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -96,30 +141,96 @@ def _tool(tool: ToolSpec) -> Json:
     return {"type": "function", "function": function}
 
 
-def _messages(request: ModelRequest) -> Iterator[Json]:
-    if request.system:
-        yield {"role": "system", "content": request.system}
-    for message, results in with_results(request.messages):
-        if message.role != "assistant":
-            yield {"role": message.role, "content": message.content}
-        elif message.content or message.tool_calls:
-            yield _assistant(message)
-            for result in results:
-                yield {"role": "tool", "tool_call_id": result.tool_call_id, "content": result.content}
+def _choice(params: ModelParams) -> JsonValue:
+    match params.tool_choice:
+        case OneTool(name=name):
+            return {"type": "function", "function": {"name": name}}
+        case "auto":
+            return None
+        case other:
+            return other
 
 
-def _assistant(message: Message) -> Json:
+def _format(params: ModelParams) -> tuple[Json | None, str]:
+    """How the reply is held to a schema: by the API, or in words."""
+    match params.response_format:
+        case {"type": "json_schema", "json_schema": dict(said)} if isinstance(schema := said.get("schema"), dict):
+            if schema.get("type") != "object":  # the API has nothing else
+                return None, in_words(schema)
+            shape, strict = for_openai(schema)
+            described: Json = {"name": "result", **said, "schema": shape, "strict": strict}
+            return {"type": "json_schema", "json_schema": described}, ""
+        case given:
+            return given, ""
+
+
+def _messages(system: str, messages: Sequence[Message], model: str, *, in_turns: bool) -> list[Json]:
+    head: list[Json] = [{"role": "system", "content": system}] if system else []
+    sent = list(head)
+    working = False  # with tools, since the user has spoken
+    for message, results in with_results(messages):
+        if message.role == "assistant":
+            working = working or bool(message.tool_calls)
+            sent += _assistant(message, replayed(message, model) if working else {})
+            sent += [{"role": "tool", "tool_call_id": each.tool_call_id, "content": each.content} for each in results]
+            continue
+        working = working and message.role != "user"
+        if message.role == "system" and not in_turns:
+            sent += [{"role": "system", "content": message.content}] if message.content.strip() else []
+        elif content := _said(message):
+            _add(sent, content, in_turns)
+    if in_turns and (len(sent) == len(head) or sent[len(head)]["role"] != "user"):
+        sent.insert(len(head), {"role": "user", "content": OPENING})
+    return sent
+
+
+def _add(sent: list[Json], content: str | list[Json], in_turns: bool) -> None:
+    last = sent[-1] if sent else {}
+    if not in_turns or last.get("role") != "user":
+        sent.append({"role": "user", "content": content})
+    elif isinstance(last["content"], str) and isinstance(content, str):
+        last["content"] += f"\n\n{content}"
+    else:
+        last["content"] = [*_parts(last["content"]), *_parts(content)]
+
+
+def _said(message: Message) -> str | list[Json]:
+    text = aside(message.content) if message.role == "system" else message.content
+    if not message.images:
+        return text if text.strip() else ""
+    return [*_parts(text), *(_image(image) for image in message.images)]
+
+
+def _parts(content: str | list[Json]) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content.strip() else []
+    return content
+
+
+def _image(image: Image) -> Json:
+    address = image.url or f"data:{image.media_type};base64,{image.data}"
+    return {"type": "image_url", "image_url": {"url": address}}
+
+
+def _assistant(message: Message, thoughts: Mapping[str, JsonValue]) -> Iterator[Json]:
+    if not (message.content or message.tool_calls):
+        return
     said: Json = {"role": "assistant"}
     if message.content:
         said["content"] = message.content
     if message.tool_calls:
-        said["tool_calls"] = [_call(call) for call in message.tool_calls]
-    return said
+        said["tool_calls"] = [_call(call, replay=bool(thoughts)) for call in message.tool_calls]
+    yield {**said, **{name: value for name, value in thoughts.items() if name != _SIGNED}}
 
 
-def _call(call: ToolCall) -> Json:
+_SIGNED = "signed"
+"""Says that calls of the reply have data of their own, which goes back with them."""
+
+
+def _call(call: ToolCall, *, replay: bool) -> Json:
     arguments = to_json(arguments_object(call)).decode()
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    sent = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {**sent, "extra_content": call.meta} if replay and call.meta is not None else sent
 
 
 # What comes back.
@@ -132,9 +243,10 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    extra: JsonValue = None
 
     def whole(self) -> ToolCall:
-        return ToolCall(id=self.id, name=self.name, args=read_arguments("".join(self.arguments)))
+        return ToolCall(id=self.id, name=self.name, args=read_arguments("".join(self.arguments)), meta=self.extra)
 
 
 class _Calls:
@@ -146,42 +258,97 @@ class _Calls:
 
     def add(self, piece: ChoiceDeltaToolCall) -> None:
         call = self._at.get(piece.index)
-        if call is None or (piece.id and call.id and piece.id != call.id):  # a new one, even under an old index
+        if call is None or _begins(piece, call):
             call = self._at[piece.index] = _Call()
             self._begun.append(call)
         call.id = piece.id or call.id
         if piece.function is not None:
             call.name = call.name or piece.function.name or ""
             call.arguments.append(piece.function.arguments or "")
+        if (extra := (piece.model_extra or {}).get("extra_content")) is not None:
+            call.extra = extra
 
     def whole(self) -> tuple[ToolCall, ...]:
         return tuple(call.whole() for call in self._begun)
 
 
-async def _read(stream: AsyncStream[ChatCompletionChunk], on_delta: OnDelta) -> ModelReply:
+def _begins(piece: ChoiceDeltaToolCall, call: _Call) -> bool:
+    """Whether it is a new call, under an old number: by its id, or, where there are none, by its name."""
+    if piece.id and call.id:
+        return piece.id != call.id
+    named = piece.function is not None and piece.function.name and call.name
+    return bool(named) and not isinstance(read_arguments("".join(call.arguments)), str)
+
+
+class _Thoughts:
+    """What the model thinks, in whichever fields it comes."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self._details: dict[object, Json] = {}
+
+    def add(self, delta: ChoiceDelta) -> None:
+        extra = delta.model_extra
+        if not extra:
+            return
+        for name in ("reasoning_content", "reasoning"):
+            if isinstance(text := extra.get(name), str):
+                self._texts.setdefault(name, []).append(text)
+        for piece in extra.get("reasoning_details") or ():
+            self._add_detail(piece)
+
+    def _add_detail(self, piece: Json) -> None:
+        at = (piece.get("index", len(self._details)), piece.get("type"))
+        known = self._details.setdefault(at, {})
+        for name, value in piece.items():
+            if name in ("text", "summary", "data") and isinstance(known.get(name), str) and isinstance(value, str):
+                known[name] += value
+            elif value is not None or name not in known:
+                known[name] = value
+
+    def whole(self) -> dict[str, JsonValue]:
+        if self._details:
+            return {"reasoning_details": list(self._details.values())}
+        return {name: "".join(texts) for name, texts in self._texts.items()}
+
+
+async def _read(stream: AsyncStream[ChatCompletionChunk], model: str, on_delta: OnDelta) -> ModelReply | None:
+    """The reply, or None if it ended before it was whole."""
     text: list[str] = []
-    calls, usage, finished = _Calls(), Usage(), None
+    calls, thoughts, usage, finished = _Calls(), _Thoughts(), Usage(), None
     async for chunk in stream:
         if chunk.usage is not None:
             usage = _usage(chunk.usage)
         for choice in chunk.choices or ():
-            if said := choice.delta.content or choice.delta.refusal:
+            delta = choice.delta
+            if said := delta.content or delta.refusal:
                 text.append(said)
                 on_delta(said)
-            for piece in choice.delta.tool_calls or ():
+            for piece in delta.tool_calls or ():
                 calls.add(piece)
+            thoughts.add(delta)
             finished = choice.finish_reason or finished
     if finished is None:
-        raise ACCOUNT.cut_short()
-    stop = _STOPS.get(finished, "unknown")
-    return ModelReply(text="".join(text), tool_calls=calls.whole(), stop=stop, usage=usage)
+        return None
+    made, thought = calls.whole(), thoughts.whole()
+    if any(call.meta is not None for call in made):
+        thought[_SIGNED] = True
+    return ModelReply(
+        text="".join(text),
+        tool_calls=made,
+        stop="tool_use" if made and finished == "stop" else _STOPS.get(finished, "unknown"),
+        usage=usage,
+        meta=kept(model, thought),
+    )
 
 
 def _usage(counted: CompletionUsage) -> Usage:
     asked, answered = counted.prompt_tokens_details, counted.completion_tokens_details
+    hits = (counted.model_extra or {}).get("prompt_cache_hit_tokens")  # DeepSeek's
     return Usage(
         input=counted.prompt_tokens or 0,
         output=counted.completion_tokens or 0,
-        cached_input=(asked.cached_tokens or 0) if asked else 0,
-        reasoning=(answered.reasoning_tokens or 0) if answered else 0,
+        cached_input=(asked.cached_tokens if asked else hits) or 0,
+        cache_write=(asked.cache_write_tokens if asked else None) or 0,
+        reasoning=(answered.reasoning_tokens if answered else None) or 0,
     )

@@ -1,0 +1,104 @@
+"""A provider entry as a model: whichever API it speaks, its keys, its prices, what it can do.
+
+All threads of a process that use an entry share one of these, and so its connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, Protocol, get_args
+
+from agency.messages import Usage
+from agency.models import Capability, ModelParams, ModelRequest, OnDelta, OneTool
+from agency.providers import pricing
+from agency.providers.anthropic import Messages
+from agency.providers.clients import Clients
+from agency.providers.entry import NoSecret, Provider, is_reference, secret
+from agency.providers.failures import Account, Exchange, failure
+from agency.providers.openai import ChatCompletions
+from agency.turn.effects import ModelReply
+
+NO_KEY = "none"
+"""What is sent to a server of one's own that wants no key: the SDKs insist on one."""
+
+_ALL: frozenset[Capability] = frozenset(get_args(Capability))
+
+
+class Api(Protocol):
+    """One of the two APIs. A client is of its own SDK, and nobody else's business."""
+
+    def sdk(self) -> ModuleType: ...
+
+    def client(self, key: str | None) -> Any: ...
+
+    def use(self, client: Any, key: str) -> None: ...
+
+    def secrets(self, client: Any) -> Sequence[str | None]: ...
+
+    async def ask(
+        self, client: Any, request: ModelRequest, headers: Mapping[str, str], exchange: Exchange, on_delta: OnDelta
+    ) -> ModelReply: ...
+
+
+class ProviderModel:
+    def __init__(self, name: str, entry: Provider) -> None:
+        kind = ChatCompletions if entry.api == "openai" else Messages
+        own = entry.base_url is not None
+        key = entry.key or (f"the key of {name}" if own else kind.key_variable)
+        address = f"the base URL of {name}" if own else kind.address_variable
+        self._entry = entry
+        self._account = Account(name, key=key, address=address)
+        self._api: Api = kind(entry, self._account)
+        self._clients: Clients[Any] = Clients(self._client)
+
+    def prepare(self) -> None:
+        self._api.sdk()
+        pricing.prepare()
+
+    def capabilities(self, model: str) -> frozenset[Capability]:
+        return _ALL if self._entry.capabilities is None else frozenset(self._entry.capabilities)
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        return pricing.cost(self._entry, model, usage)
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        _check(request)
+        sdk = self._api.sdk()
+        client = await self._clients.get()
+        headers = self._unlock(client)
+        hidden = [headers[name] for name, said in self._entry.headers.items() if is_reference(said)]
+        with self._account.failures(sdk, (*self._api.secrets(client), *hidden)) as exchange:
+            return await self._api.ask(client, request, headers, exchange, on_delta)
+
+    def _client(self) -> Any:
+        client = self._api.client(self._key())
+        if client is None:
+            raise self._account.no_key(f"set {self._account.key}")
+        return client
+
+    def _unlock(self, client: Any) -> Mapping[str, str]:
+        """Give the client the key of now, and return the headers of now."""
+        if (key := self._key()) is not None:
+            self._api.use(client, key)
+        try:
+            return self._entry.sent_headers()
+        except NoSecret as error:
+            raise self._account.no_key(str(error)) from None
+
+    def _key(self) -> str | None:
+        """None leaves it to the SDK."""
+        if self._entry.key is None:
+            return NO_KEY if self._entry.base_url is not None else None
+        try:
+            return secret(self._entry.key)
+        except NoSecret as error:
+            raise self._account.no_key(str(error)) from None
+
+
+def _check(request: ModelRequest) -> None:
+    params: ModelParams = request.params
+    if isinstance(params.tool_choice, OneTool) and params.tool_choice.name not in {tool.name for tool in request.tools}:
+        raise failure(
+            "ERR_BAD_REQUEST", f"the model must call {params.tool_choice.name!r}, but is offered no such tool"
+        )
