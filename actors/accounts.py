@@ -17,6 +17,7 @@ from agency.tenancy import AgencyUsage, Budget, Use
 _KNOWN = "SELECT seq, parent IS NOT NULL, spent, children FROM threads WHERE id = ?"
 _STANDS = "UPDATE threads SET spent = ?, children = ? WHERE seq = ?"
 _ADD = "INSERT INTO usage VALUES (?, ?) ON CONFLICT (whose) DO UPDATE SET spent = excluded.spent"
+_BEGUN = "SELECT parent IS NOT NULL, count(*) FROM threads WHERE refused = 1 GROUP BY 1"
 _REFUSED = "SELECT id FROM threads WHERE refused = 1 AND reason = 'exhausted' AND state <> 'deleting' ORDER BY seq"
 
 
@@ -25,9 +26,8 @@ class Accounts:
         self._store = store
 
     def usage(self) -> AgencyUsage:
-        totals = _totals(self._store)
+        totals, budget = self._totals(), self._store.info().budget
         total = totals["roots"] + totals["children"]
-        budget = self._store.info().budget
         return AgencyUsage(
             **_use(total).model_dump(by_alias=False),
             children=_use(totals["children"]),
@@ -39,16 +39,28 @@ class Accounts:
     @property
     def exhausted(self) -> str | None:
         """The code of the budget that is used up, if one is."""
-        totals = _totals(self._store)
+        totals = self._totals()
         return _exhausted(self._store.info().budget, totals["roots"] + totals["children"])
 
     def allow(self, thread_id: str, spent: Spent) -> str | None:
-        """Whether a thread that has used so much may go on; else the code of the budget that is used up."""
+        """Whether a thread that has used so much may go on with the turn that it has begun; else the code of the
+        budget that is used up."""
         with self._store.transaction() as db:
             settle(db, thread_id, spent)
+            _refuse(db, thread_id, refused=True)
             code = self.exhausted
-            db.execute("UPDATE threads SET refused = ? WHERE id = ?", (int(code is not None), thread_id))
+            _refuse(db, thread_id, refused=code is not None)
         return code
+
+    def _totals(self) -> dict[str, Spent]:
+        """What all threads have used, those that others have started apart. A turn that was begun and then refused is
+        not used yet."""
+        rows = self._store.rows("SELECT whose, spent FROM usage")
+        found = {"roots": Spent(), "children": Spent(), **{who: Spent.model_validate_json(body) for who, body in rows}}
+        for is_child, begun in self._store.rows(_BEGUN):
+            whose = "children" if is_child else "roots"
+            found[whose] += Spent(turns=-begun)
+        return found
 
     def settle(self, thread_id: str, spent: Spent) -> None:
         """Add what a thread has used to what all of them have."""
@@ -98,10 +110,8 @@ def _since(before: Spent, now: Spent) -> Spent:
     )
 
 
-def _totals(store: AgencyStore) -> dict[str, Spent]:
-    """What all threads have used, those that others have started apart."""
-    known = {whose: Spent.model_validate_json(body) for whose, body in store.rows("SELECT whose, spent FROM usage")}
-    return {"roots": Spent(), "children": Spent(), **known}
+def _refuse(db: sqlite3.Connection, thread_id: str, *, refused: bool) -> None:
+    db.execute("UPDATE threads SET refused = ? WHERE id = ?", (int(refused), thread_id))
 
 
 def _use(spent: Spent) -> Use:

@@ -26,6 +26,7 @@ from agency import (
     Usage,
     tool,
 )
+from agency.models import Capability
 from middleware import hitl
 
 Line = dict[str, Any]
@@ -75,6 +76,16 @@ class ScriptModel:
             )
             return ModelReply(tool_calls=made, stop="tool_use", usage=usage)
         return ModelReply(text=line["text"], stop="stop", usage=usage)
+
+
+class PricedModel(ScriptModel):
+    """The same at a known price: a thousandth of a dollar for each token."""
+
+    def capabilities(self, model: str) -> frozenset[Capability]:
+        return frozenset({"streaming", "tools"})
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        return usage.total / 1_000
 
 
 def _note(ledger: str, what: str, ctx: ToolContext) -> None:
@@ -172,7 +183,7 @@ def crunch_wrongly(how: Literal["told", "raised", "read"], ctx: ToolContext) -> 
 
 
 system = (
-    AgentSystem("script:any", providers={"script": ScriptModel()})
+    AgentSystem("script:any", providers={"script": ScriptModel(), "priced": PricedModel()})
     .defaults()
     .use(hitl)
     .add_tool(note)
@@ -187,6 +198,8 @@ system = (
     .add_tool(crunch_wrongly)
     .add_agent(name="clerk", description="Does what it is told.", prompt="clerk")
     .add_agent(name="worker", description="Does parts of it.", prompt="worker")
+    .add_agent(name="broker", description="Does it at a price.", prompt="broker", model="priced:any")
+    .add_agent(name="runner", description="Does parts of it at a price.", prompt="runner", model="priced:any")
     .add_agent(name="hermit", description="Works alone.", prompt="hermit", isolation="dedicated")
     .add_agent(name="retired", description="Works no more.", prompt="retired", status="disabled")
     .add_agent(
