@@ -11,13 +11,14 @@ import itertools
 import os
 import re
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal
 
 from pydantic import JsonValue
 
 from agency.messages import ToolCall, Usage
-from agency.models import ModelRequest, OnDelta
+from agency.models import Capability, ModelRequest, OnDelta
+from agency.providers.entry import Price
 from agency.store import store
 from agency.turn.effects import ModelReply
 
@@ -38,12 +39,24 @@ class ScriptedModel:
     """Replies from a script: a list, followed by how many replies the conversation has had, or a function.
 
     A list is stateless, so it does the right thing when a call is repeated after a crash. `requests` keeps every
-    request that was made, for assertions.
+    request that was made, for assertions. Its replies cost what `price` says, and an unknown sum without one.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(
+        self, script: Script, *, capabilities: Iterable[Capability] = ("streaming", "tools"), price: Price | None = None
+    ) -> None:
         self._script = script
+        self._capabilities = frozenset(capabilities)
+        self._price = price
         self.requests: list[ModelRequest] = []
+
+    def capabilities(self, model: str) -> frozenset[Capability]:
+        return self._capabilities
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        if self._price is None:
+            return None
+        return (usage.input * self._price.input + usage.output * self._price.output) / 1_000_000
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         self.requests.append(request)
