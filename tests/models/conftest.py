@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agency import Message, ModelParams, ModelReply, ModelRequest, ToolSpec
-from agency.providers import STOCK
+from agency.providers import STOCK, open_provider
+from agency.providers.entry import Api, Provider
 from tests.models.server import ModelServer
 
 PATIENCE = 20.0
@@ -36,16 +37,28 @@ async def ask(
     system: str = "Be brief.",
     tools: Sequence[ToolSpec] = (),
     heard: list[str] | None = None,
+    entry: Provider | None = None,
+    model: str | None = None,
     **params: Any,
 ) -> ModelReply:
-    """One request, without a thread. `heard` gets the text as it comes."""
+    """One request, without a thread. `heard` gets the text as it comes; with an `entry`, its model is asked."""
     said = [Message(role="user", content=messages)] if isinstance(messages, str) else messages
     request = ModelRequest(
-        model=MODELS[provider].partition(":")[2],
+        model=model or MODELS[provider].partition(":")[2],
         system=system,
         messages=said,
         tools=tuple(tools),
         params=ModelParams(**params),
         key="thr.1.2",
     )
-    return await STOCK[provider].respond(request, ([] if heard is None else heard).append)
+    asked = STOCK[provider] if entry is None else open_provider(provider, entry)
+    return await asked.respond(request, ([] if heard is None else heard).append)
+
+
+def api_of(provider: str) -> Api:
+    return "openai" if provider == "openai" else "anthropic"
+
+
+def said_by(reply: ModelReply) -> Message:
+    """A reply as it is in the conversation afterwards."""
+    return Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls, meta=reply.meta)

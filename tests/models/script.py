@@ -18,12 +18,15 @@ class Call(Strict):
     name: str
     args: dict[str, JsonValue] | str = {}
     id: str | None = None
+    extra: JsonValue = None
+    """What Gemini hangs on a call."""
 
 
 class Counts(Strict):
     input: int = 10
     output: int = 5
     cached: int = 0
+    written: int = 0
     reasoning: int = 0
 
 
@@ -31,19 +34,24 @@ class Reply(Strict):
     """One reply, or one fault.
 
     `delay` is waited before each piece of text, in seconds. `then` says what follows the pieces and calls: the proper
-    end; a connection that is cut; a stream that ends without saying so; silence. With `status`, there is no stream but
-    an error; with `error` alone, the error comes within the stream. `unnumbered` calls all have the number 0, as some
-    servers have it that speak OpenAI's API.
+    end; a connection that is cut; a stream that ends without saying so; silence. One that is to `hang` says nothing at
+    all. With `status`, there is no stream but an error; with `error` alone, the error comes within the stream. `raw` is
+    sent as it is, in place of the end: nonsense too. `unnumbered` calls all have the number 0, as some servers have it
+    that speak OpenAI's API. `thinking` is what Anthropic's models think before they speak, `redacted` what they keep to
+    themselves; `deltas` are fields of whichever kind that OpenAI's chunks begin with, one chunk for each.
     """
 
     text: tuple[str, ...] = ()
     delay: float = 0.0
     thinking: str | None = None
+    redacted: str | None = None
+    deltas: tuple[dict[str, JsonValue], ...] = ()
     calls: tuple[Call, ...] = ()
     unnumbered: bool = False
     usage: Counts | None = Counts()
     stop: str | None = None
-    then: Literal["finish", "cut", "end", "silence"] = "finish"
+    then: Literal["finish", "cut", "end", "silence", "hang"] = "finish"
+    raw: str | None = None
     status: int = 200
     headers: Mapping[str, str] = {}
     error: dict[str, JsonValue] | None = None

@@ -46,6 +46,8 @@ class Request:
 class ModelServer:
     def __init__(self, script: Script = (), *, port: int = 0) -> None:
         self.requests: list[Request] = []
+        self.window = 200_000
+        """How many tokens its models take, where they are asked."""
         self._port = port
         self._keyed = script if isinstance(script, Mapping) else None
         self._queue = deque(script if not isinstance(script, Mapping) else ())
@@ -104,6 +106,9 @@ class ModelServer:
         self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bytes | None:
         """Reply. Returns what was read of the next request meanwhile, or None if there will be none."""
+        if (told := self._told(request)) is not None:
+            writer.write(_answer(200, told, {}))
+            return b""
         reply = self._reply(request)
         if reply.status != 200:
             writer.write(_error(request.api, reply))
@@ -119,6 +124,14 @@ class ModelServer:
             speaking.cancel()
         read, spoke = await asyncio.gather(reading, speaking, return_exceptions=True)
         return (read if isinstance(read, bytes) else b"") if spoke is True else None
+
+    def _told(self, request: Request) -> dict[str, Any] | None:
+        """What Anthropic's API tells of a model, and of the length of a conversation."""
+        if request.path == "/v1/messages/count_tokens":
+            return {"input_tokens": len(json.dumps(request.body["messages"])) // 4}
+        if request.path.startswith("/v1/models/"):
+            return {"id": request.path.rpartition("/")[2], "type": "model", "max_input_tokens": self.window}
+        return None
 
     def _reply(self, request: Request) -> Reply:
         if request.path not in ENDPOINTS:
@@ -151,15 +164,24 @@ async def _request(reader: asyncio.StreamReader, ahead: bytes, peer: tuple[str, 
 
 
 def _error(api: wire.Api, reply: Reply) -> bytes:
-    body = json.dumps(wire.error_body(api, reply.error or {"message": f"status {reply.status}"})).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **reply.headers}
-    lines = [f"HTTP/1.1 {reply.status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
+    body = wire.error_body(api, reply.error or {"message": f"status {reply.status}"})
+    return _answer(reply.status, body, reply.headers)
+
+
+def _answer(status: int, value: dict[str, Any], more: Mapping[str, str]) -> bytes:
+    body = json.dumps(value).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **more}
+    lines = [f"HTTP/1.1 {status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 async def _speak(api: wire.Api, reply: Reply, model: str, writer: asyncio.StreamWriter) -> bool:
     """Stream a reply; whether the connection is still of use."""
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+    if reply.then == "hang":
+        await asyncio.Event().wait()
+    headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers}
+    writer.write(("HTTP/1.1 200 OK\r\n" + "".join(f"{name}: {said}\r\n" for name, said in headers.items())).encode())
+    writer.write(b"\r\n")
     for event in wire.stream(api, reply, model):
         if isinstance(event, float):
             await asyncio.sleep(event)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agency import EventType, Message, ModelError, ToolCall, ToolSpec, Usage
-from agency.providers.anthropic import MAX_TOKENS
+from agency.messages import Image
+from agency.models import OneTool
+from agency.providers.anthropic import GO_ON, MAX_TOKENS
+from agency.providers.conversation import OPENING
+from agency.providers.entry import Provider
 from tests.models.clerk import clerk, run
-from tests.models.conftest import ask
+from tests.models.conftest import MODELS, ask, said_by
 from tests.models.script import Call, Counts, Reply
 from tests.models.server import KEY, ModelServer
 
 LOOKUP = ToolSpec(name="lookup", description="Look up.", parameters={"type": "object", "properties": {}})
+ASKED = [Message(role="user", content="Look.")]
+RESULT = Message(role="tool", content="found", tool_call_id="c1")
 
 
 def text(said: str) -> dict[str, str]:
     return {"type": "text", "text": said}
+
+
+def unmarked(value: Any) -> Any:
+    """A body without the marks of the cache, which have tests of their own."""
+    if isinstance(value, dict):
+        return {name: unmarked(each) for name, each in value.items() if name != "cache_control"}
+    return [unmarked(each) for each in value] if isinstance(value, list) else value
 
 
 async def test_two_calls_of_one_reply_run_and_their_results_are_sent_back(server: ModelServer, tmp_path: Path) -> None:
@@ -26,9 +41,9 @@ async def test_two_calls_of_one_reply_run_and_their_results_are_sent_back(server
     async with clerk("anthropic", tmp_path) as thread:
         result = await run(thread, "Weather in Oslo and Atlantis?")
     assert (result.status, result.data, result.meta.tokens_used) == ("completed", "Sunny.", Usage(input=20, output=10))
-    first, second = [request.body for request in server.requests]
+    first, second = [unmarked(request.body) for request in server.requests]
     assert first["messages"] == [{"role": "user", "content": [text("Weather in Oslo and Atlantis?")]}]
-    assert (first["model"], first["system"], first["stream"]) == ("claude-scripted", "You are a clerk.", True)
+    assert (first["model"], first["system"], first["stream"]) == ("claude-scripted", [text("You are a clerk.")], True)
     assert [tool["name"] for tool in first["tools"]] == ["weather"]
     assert first["tools"][0]["input_schema"]["required"] == ["city"]
     said, results = second["messages"][1:]
@@ -86,7 +101,7 @@ async def test_why_it_stopped(server: ModelServer, stop_reason: str, stop: str) 
 
 
 async def test_parameters_are_sent_where_they_are_set(server: ModelServer) -> None:
-    schema = {"type": "object", "properties": {}}
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
     server.add(Reply(text=("{}",)), Reply(text=("Hi",)))
     await ask(
@@ -124,7 +139,7 @@ async def test_user_and_assistant_take_turns_with_results_first(server: ModelSer
         Message(role="user", content="And?"),
     ]
     await ask("anthropic", messages)
-    sent = server.requests[0].body["messages"]
+    sent = unmarked(server.requests[0].body["messages"])
     assert [message["role"] for message in sent] == ["user", "assistant", "user"]
     assert sent[0]["content"] == [text("<system>\nIt is Monday.\n</system>"), text("Look.")]
     assert [block["type"] for block in sent[1]["content"]] == ["tool_use"]
@@ -143,7 +158,8 @@ async def test_a_broken_transcript_is_mended(server: ModelServer) -> None:
         Message(role="tool", content="another two", tool_call_id="2"),
     ]
     await ask("anthropic", messages)
-    blocks = [block for message in server.requests[0].body["messages"] for block in message["content"]]
+    opening, *blocks = [block for message in server.requests[0].body["messages"] for block in message["content"]]
+    assert opening["text"] == OPENING
     assert [block["id"] for block in blocks if block["type"] == "tool_use"] == ["call_0", "2", "call_2"]
     assert [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"] == ["call_0", "2", "call_2"]
     assert blocks[0]["input"] == {"unreadable": '{"x": '}
@@ -161,3 +177,196 @@ async def test_what_it_thought_is_kept_and_sent_back_as_it_was(server: ModelServ
     assert result.data == "Sun."
     assert said[0] == {"type": "thinking", "thinking": "Oslo, then.", "signature": "signed"}
     assert [block["type"] for block in said] == ["thinking", "tool_use"]
+
+
+async def test_thoughts_go_back_where_they_were_and_hidden_ones_too(server: ModelServer) -> None:
+    server.add(
+        Reply(thinking="Hm.", redacted="sealed", text=("Let me ", "see."), calls=(Call(name="lookup", id="c1"),))
+    )
+    reply = await ask("anthropic", tools=[LOOKUP])
+    server.add(Reply(text=("Hi",)))
+    await ask("anthropic", [*ASKED, said_by(reply), RESULT])
+    assert unmarked(server.requests[1].body["messages"][1]["content"]) == [
+        {"type": "thinking", "thinking": "Hm.", "signature": "signed"},
+        {"type": "redacted_thinking", "data": "sealed"},
+        text("Let me see."),
+        {"type": "tool_use", "id": "c1", "name": "lookup", "input": {}},
+    ]
+
+
+async def test_thoughts_between_what_was_said_stay_there(server: ModelServer) -> None:
+    one, two = ({"type": "thinking", "thinking": thought, "signature": thought} for thought in "ab")
+    meta = {"model": MODELS["anthropic"], "replay": {"blocks": [one, 3, two, None, 5, None]}}
+    calls = tuple(ToolCall(id=name, name="lookup") for name in ("c1", "c2"))
+    said = Message(role="assistant", content="Hm, there.", tool_calls=calls, meta=meta)
+    server.add(Reply(text=("Hi",)))
+    await ask("anthropic", [*ASKED, said, RESULT])
+    blocks = unmarked(server.requests[0].body["messages"][1]["content"])
+    assert [block.get("text") or block.get("id") or block["signature"] for block in blocks] == [
+        "a",
+        "Hm,",
+        "b",
+        "c1",
+        " ther",
+        "c2",
+        "e.",
+    ]
+
+
+@pytest.mark.parametrize(("provider", "model"), [("anthropic", "claude-other"), ("mine", "claude-scripted")])
+async def test_no_other_model_gets_to_see_thoughts(server: ModelServer, provider: str, model: str) -> None:
+    server.add(Reply(thinking="Hm.", text=("So.",), calls=(Call(name="lookup", id="c1"),)), Reply(text=("Hi",)))
+    reply = await ask("anthropic", tools=[LOOKUP])
+    assert reply.meta is not None
+    await ask(provider, [*ASKED, said_by(reply), RESULT], model=model, entry=Provider(api="anthropic"))
+    blocks = server.requests[1].body["messages"][1]["content"]
+    assert [block["type"] for block in blocks] == ["text", "tool_use"]
+
+
+# The cache.
+
+
+def marks(body: Any, path: str = "") -> list[str]:
+    """Where a body has marks of the cache."""
+    if isinstance(body, dict):
+        inner = [
+            mark for name, each in body.items() if name != "cache_control" for mark in marks(each, f"{path}/{name}")
+        ]
+        return [*inner, path] if body.get("cache_control") == {"type": "ephemeral"} else inner
+    if isinstance(body, list):
+        return [mark for number, each in enumerate(body) for mark in marks(each, f"{path}/{number}")]
+    return []
+
+
+async def test_the_cache_is_marked_behind_tools_and_prompt_and_both_ends_of_the_conversation(
+    server: ModelServer,
+) -> None:
+    server.add(*(Reply(text=("Hi",)) for _ in range(3)))
+    other = LOOKUP.model_copy(update={"name": "other"})
+    call = Message(role="assistant", content="Well.", tool_calls=(ToolCall(id="c1", name="lookup"),))
+    for messages in (ASKED, [*ASKED, call, RESULT], [*ASKED, call, RESULT, call, RESULT]):
+        await ask("anthropic", messages, tools=[LOOKUP, other])
+    sent = [sorted(marks(request.body)) for request in server.requests]
+    fixed = ["/system/0", "/tools/1"]
+    assert sent == [
+        ["/messages/0/content/0", *fixed],
+        ["/messages/0/content/0", "/messages/2/content/0", *fixed],
+        ["/messages/2/content/0", "/messages/4/content/0", *fixed],
+    ]
+
+
+async def test_what_is_shown_only_once_is_behind_the_mark(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",)))
+    await ask("anthropic", [*ASKED, Message(role="system", content="Hurry.", transient=True)], system="")
+    assert marks(server.requests[0].body) == ["/messages/0/content/0"]
+    assert len(server.requests[0].body["messages"][0]["content"]) == 2
+
+
+async def test_a_server_that_caches_nothing_gets_no_marks(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",)))
+    await ask("anthropic", tools=[LOOKUP], entry=Provider(api="anthropic", capabilities=("tools",)))
+    assert marks(server.requests[0].body) == []
+
+
+async def test_what_was_written_to_the_cache_is_counted(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",), usage=Counts(input=100, output=40, cached=60, written=25)))
+    assert (await ask("anthropic")).usage == Usage(input=100, output=40, cached_input=60, cache_write=25)
+
+
+# What is asked for.
+
+
+async def test_images_are_sent_by_bytes_and_by_address(server: ModelServer) -> None:
+    server.add(Reply(text=("A cat.",)))
+    images = (Image(media_type="image/png", data="aGk="), Image(url="https://example.org/cat.jpg"))
+    await ask("anthropic", [Message(role="user", content="What is it?", images=images)])
+    assert unmarked(server.requests[0].body["messages"][0]["content"]) == [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/cat.jpg"}},
+        text("What is it?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ("auto", None),
+        ("none", {"type": "none"}),
+        ("required", {"type": "any"}),
+        (OneTool(name="lookup"), {"type": "tool", "name": "lookup"}),
+    ],
+)
+async def test_which_tool_it_may_call(server: ModelServer, choice: Any, sent: dict[str, str] | None) -> None:
+    server.add(Reply(text=("Hi",)))
+    await ask("anthropic", tools=[LOOKUP], tool_choice=choice)
+    assert server.requests[0].body.get("tool_choice") == sent
+
+
+@pytest.mark.parametrize(
+    ("model", "params", "thinking", "effort"),
+    [
+        ("claude-opus-5", {}, None, None),
+        ("claude-opus-5", {"reasoning": "high"}, {"type": "adaptive"}, "high"),
+        ("claude-opus-5", {"reasoning": "minimal"}, {"type": "adaptive"}, "low"),
+        ("claude-opus-5", {"reasoning": "none"}, {"type": "disabled"}, None),
+        ("claude-opus-5", {"reasoning": "high", "tool_choice": "required"}, None, "high"),
+        ("claude-haiku-4-5", {"reasoning": "low"}, {"type": "enabled", "budget_tokens": 2048}, None),
+        (
+            "claude-haiku-4-5",
+            {"reasoning": "max", "max_tokens": 5000},
+            {"type": "enabled", "budget_tokens": 4999},
+            None,
+        ),
+        ("claude-haiku-4-5", {"reasoning": "low", "max_tokens": 1000}, None, None),
+        ("claude-haiku-4-5", {"reasoning": "low", "tool_choice": "required"}, None, None),
+    ],
+)
+async def test_how_hard_it_thinks(
+    server: ModelServer, model: str, params: dict[str, Any], thinking: dict[str, Any] | None, effort: str | None
+) -> None:
+    server.add(Reply(text=("Hi",)))
+    await ask("anthropic", tools=[LOOKUP], model=model, **params)
+    body = server.requests[0].body
+    assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
+
+
+async def test_an_older_model_does_not_begin_to_think_amid_the_calls_of_another(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",)), Reply(text=("Hi",)))
+    call = Message(role="assistant", content="Well.", tool_calls=(ToolCall(id="c1", name="lookup"),))
+    for more in ((), (Message(role="assistant", content="So."), Message(role="user", content="And?"))):
+        await ask("anthropic", [*ASKED, call, RESULT, *more], model="claude-haiku-4-5", reasoning="low")
+    assert ["thinking" in request.body for request in server.requests] == [False, True]
+
+
+async def test_a_conversation_that_ends_with_the_assistant_goes_on(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",)), Reply(text=("Hi",)))
+    await ask("anthropic", [*ASKED, Message(role="assistant", content="Well, ")])
+    await ask("anthropic", [])
+    first, second = [unmarked(request.body["messages"]) for request in server.requests]
+    assert first[-1] == {"role": "user", "content": [text(GO_ON)]}
+    assert second == [{"role": "user", "content": [text(OPENING)]}]
+
+
+async def test_a_schema_that_the_api_refuses_is_asked_for_in_words(server: ModelServer) -> None:
+    server.add(Reply(text=("{}",)))
+    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    await ask("anthropic", response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+    body = server.requests[0].body
+    assert "output_config" not in body
+    assert [json.dumps(schema) in block["text"] for block in body["system"]] == [False, True]
+
+
+async def test_a_conversation_that_is_too_long_is_found_out_by_counting(server: ModelServer) -> None:
+    refused = Reply(
+        status=400, headers={"request-id": "req_1"}, error={"type": "invalid_request_error", "message": "No."}
+    )
+    server.add(refused, refused, refused)
+    codes = []
+    for window, words in ((1_000_000, 100_000), (10_000, 100_000), (10, 100)):
+        server.window = window
+        with pytest.raises(ModelError) as raised:
+            await ask("anthropic", "x" * words, tools=[LOOKUP], reasoning="high")
+        codes.append(raised.value.model_code)
+        assert raised.value.request_id == "req_1"
+    assert codes == ["ERR_BAD_REQUEST", "ERR_CONTEXT_OVERFLOW", "ERR_BAD_REQUEST"]
+    assert sum(request.path.endswith("/count_tokens") for request in server.requests) == 2

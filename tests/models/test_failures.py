@@ -12,13 +12,11 @@ from pydantic import JsonValue
 
 from agency import EventType, ModelError, Thread
 from agency.clock import now_ms
-from agency.providers import STOCK
-from agency.providers.anthropic import AnthropicModel
+from agency.providers.entry import Provider
 from agency.providers.failures import LONGEST_WAIT_MS, retry_after_ms
-from agency.providers.openai import OpenAIModel
 from agency.turn import machine
 from tests.models.clerk import clerk, events, run
-from tests.models.conftest import PATIENCE, ask
+from tests.models.conftest import PATIENCE, api_of, ask
 from tests.models.script import Call, Reply
 from tests.models.server import KEY, ModelServer
 
@@ -33,9 +31,9 @@ def fault(status: int, **error: JsonValue) -> Reply:
     return Reply(status=status, error={"type": "some_error", "message": f"No, {KEY}!", **error})
 
 
-async def failing(provider: str) -> ModelError:
+async def failing(provider: str, entry: Provider | None = None) -> ModelError:
     with pytest.raises(ModelError) as raised:
-        await ask(provider)
+        await ask(provider, entry=entry)
     return raised.value
 
 
@@ -67,8 +65,10 @@ FAULTS = [
     (fault(400, code="context_length_exceeded"), "ERR_CONTEXT_OVERFLOW", False),
     (fault(429, code="insufficient_quota"), "ERR_QUOTA", False),
     (fault(400, code="content_filter"), "ERR_CONTENT_FILTER", False),
-    (Reply(text=("Well, ",), then="cut"), "ERR_CONNECTION", True),
-    (Reply(text=("Well, ",), then="end"), "ERR_CONNECTION", True),
+    (Reply(text=("Well, ",), then="cut"), "ERR_STREAM_INCOMPLETE", True),
+    (Reply(text=("Well, ",), then="end"), "ERR_STREAM_INCOMPLETE", True),
+    (Reply(text=("Well, ",), raw='event: message_delta\ndata: {"choices": [{"delta"\n\n'), "ERR_STREAM_PARSE", True),
+    (Reply(raw='event: message_start\ndata: {"type": "message_start", "choices": [5]}\n\n'), "ERR_STREAM_PARSE", True),
     (Reply(text=("Well, ",), error={"type": "overloaded_error", "message": "Busy."}), "ERR_OVERLOADED", True),
     (Reply(text=("Well, ",), error={"type": "who knows", "message": "Oops."}), "ERR_API", True),
     (Reply(text=("Well, ",), error={"code": 429, "message": "Slow down."}), "ERR_RATE_LIMIT", True),
@@ -97,12 +97,10 @@ async def test_nobody_at_the_address(server: ModelServer, provider: str, monkeyp
 
 
 async def test_silence_is_a_timeout_before_and_within_a_reply(server: ModelServer, provider: str) -> None:
-    model = STOCK[provider]
-    assert isinstance(model, OpenAIModel | AnthropicModel)
-    (await model.clients.get()).timeout = 0.1
-    server.add(Reply(then="silence"), Reply(text=("Well, ",), then="silence"))
-    for _ in range(2):
-        error = await failing(provider)
+    entry = Provider(api=api_of(provider), timeout_ms=100)
+    server.add(Reply(then="hang"), Reply(then="silence"), Reply(text=("Well, ",), then="silence"))
+    for _ in range(3):
+        error = await failing(provider, entry)
         assert (error.model_code, error.retryable) == ("ERR_TIMEOUT", True)
 
 

@@ -62,17 +62,23 @@ def _openai(reply: Reply, model: str, stop: str) -> Iterator[bytes | float]:
 
     frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model}
     yield chunk({"role": "assistant", "content": ""})
+    for delta in reply.deltas:
+        yield chunk(delta)
     for piece in reply.text:
         yield reply.delay
         yield chunk({"content": piece})
     for number, call in enumerate(reply.calls):
         index = 0 if reply.unnumbered else number
         function = {"name": call.name, "arguments": ""}
-        head = {"index": index, "id": call.id or f"call_{number}", "type": "function", "function": function}
-        yield chunk({"tool_calls": [head]})
+        name = f"call_{number}" if call.id is None else call.id
+        head = {"index": index, "id": name, "type": "function", "function": function}
+        extra = {} if call.extra is None else {"extra_content": call.extra}
+        yield chunk({"tool_calls": [{**head, **extra}]})
         for half in _halves(call):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": half}}]})
-    if reply.error is not None:
+    if reply.raw is not None:
+        yield reply.raw.encode()
+    elif reply.error is not None:
         yield _data(error_body("openai", reply.error))
     elif reply.then == "finish":
         yield chunk({}, stop)
@@ -90,7 +96,7 @@ def _openai_usage(counts: Counts) -> Json:
         "prompt_tokens": counts.input,
         "completion_tokens": counts.output,
         "total_tokens": counts.input + counts.output,
-        "prompt_tokens_details": {"cached_tokens": counts.cached},
+        "prompt_tokens_details": {"cached_tokens": counts.cached, "cache_write_tokens": counts.written},
         "completion_tokens_details": {"reasoning_tokens": counts.reasoning},
     }
 
@@ -100,7 +106,9 @@ def _openai_usage(counts: Counts) -> Json:
 
 def _anthropic(reply: Reply, model: str, stop: str) -> Iterator[bytes | float]:
     counts = reply.usage or Counts()
-    usage = {"input_tokens": counts.input - counts.cached, "cache_read_input_tokens": counts.cached, "output_tokens": 1}
+    fresh = counts.input - counts.cached - counts.written
+    cache = {"cache_read_input_tokens": counts.cached, "cache_creation_input_tokens": counts.written}
+    usage = {"input_tokens": fresh, **cache, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
     yield _event("message_start", message={**message, "stop_reason": None, "stop_sequence": None})
     yield _event("ping")
@@ -111,7 +119,9 @@ def _anthropic(reply: Reply, model: str, stop: str) -> Iterator[bytes | float]:
                 yield reply.delay
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
-    if reply.error is not None:
+    if reply.raw is not None:
+        yield reply.raw.encode()
+    elif reply.error is not None:
         yield _event("error", error=reply.error)
     elif reply.then == "finish":
         end = {"output_tokens": counts.output, "output_tokens_details": {"thinking_tokens": counts.reasoning}}
@@ -125,6 +135,8 @@ def _blocks(reply: Reply) -> Iterator[tuple[Json, list[Json]]]:
         signed = {"type": "signature_delta", "signature": "signed"}
         thought = {"type": "thinking_delta", "thinking": reply.thinking}
         yield {"type": "thinking", "thinking": "", "signature": ""}, [thought, signed]
+    if reply.redacted is not None:
+        yield {"type": "redacted_thinking", "data": reply.redacted}, []
     if reply.text:
         yield {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in reply.text]
     for number, call in enumerate(reply.calls):
