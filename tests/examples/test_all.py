@@ -24,5 +24,5 @@ def test_an_example_has_a_system_to_serve_a_main_and_says_what_it_shows_and_how_
     assert f"[`{name}.py`]({name}.py)" in (FOLDER / "README.md").read_text()
 
 
-def test_there_are_five() -> None:
-    assert NAMES == ["custom_middleware", "ray_tool", "research", "script", "support_desk"]
+def test_there_are_six() -> None:
+    assert NAMES == ["custom_middleware", "observed", "ray_tool", "research", "script", "support_desk"]
