@@ -35,15 +35,15 @@ from agency.providers.conversation import (
 )
 from agency.providers.entry import Provider
 from agency.providers.failures import Account, Exchange, failure
+from agency.providers.pools import Pools, connections, patience
 from agency.providers.schemas import for_anthropic, in_words
 from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:
+    import httpx2
     from anthropic import AsyncAnthropic, AsyncStream
     from anthropic.types import MessageDeltaUsage, RawContentBlockDelta, RawMessageStreamEvent
     from anthropic.types import Usage as MessageUsage
-
-CONNECT_SECONDS = 10.0
 
 MAX_TOKENS = 32_000
 """The API wants a limit, for thinking and answer together. Every current model allows this one."""
@@ -86,17 +86,14 @@ class Messages:
         importlib.import_module("anthropic.resources.messages")
         return importlib.import_module("anthropic")
 
-    def client(self, key: str | None) -> AsyncAnthropic | None:
+    async def client(self, key: str | None) -> AsyncAnthropic | None:
         """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
         import anthropic
-        import httpx2
 
-        seconds = self._entry.timeout_ms / 1000
-        timeout = httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
-        http = anthropic.DefaultAioHttpClient(timeout=timeout)  # half as costly as httpx2's own
+        address, timeout = self._entry.base_url, patience(self._entry.timeout_ms)
         try:
             client = anthropic.AsyncAnthropic(
-                api_key=key, base_url=self._entry.base_url, max_retries=0, timeout=timeout, http_client=http
+                api_key=key, base_url=address, max_retries=0, timeout=timeout, http_client=await _POOLS.get()
             )
         except anthropic.AnthropicError:
             return None
@@ -151,6 +148,15 @@ async def _is_too_long(client: AsyncAnthropic, body: Json, headers: Mapping[str,
     except anthropic.APIError:
         return False
     return known.max_input_tokens is not None and count.input_tokens > known.max_input_tokens
+
+
+def _pool() -> httpx2.AsyncClient:
+    import anthropic
+
+    return connections(anthropic.DefaultAioHttpClient)
+
+
+_POOLS = Pools(_pool)
 
 
 # What is sent.

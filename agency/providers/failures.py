@@ -8,7 +8,7 @@ and holds neither a key nor a body. The SDK's own error is not shown as the caus
     ERR_AUTH                401, 403, no key
     ERR_QUOTA               402, insufficient_quota, billing_error, a spend limit
     ERR_BAD_REQUEST         400, 422 and any other 4xx
-    ERR_MODEL_NOT_FOUND     404
+    ERR_MODEL_NOT_FOUND     404, a redirection
     ERR_CONTEXT_OVERFLOW    413, context_length_exceeded, or counted (`anthropic.py`)
     ERR_CONTENT_FILTER      content_filter, content_policy_violation
     ERR_RATE_LIMIT          429
@@ -41,6 +41,7 @@ WORDS_CHARS = 300
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 _BY_STATUS = {
+    **dict.fromkeys((301, 302, 303, 307, 308), "ERR_MODEL_NOT_FOUND"),  # it has moved, and a key does not follow
     401: "ERR_AUTH",
     402: "ERR_QUOTA",
     403: "ERR_AUTH",
@@ -160,7 +161,7 @@ class Account:
     def _message(self, code: str, status: int, words: str) -> str:
         if status == 401:  # what they say here may repeat a part of the key
             return f"{self.provider} refused the key (401): check {self.key}"
-        what = f"{self.provider} answered {status}" if status >= 400 else f"{self.provider} gave up within its reply"
+        what = f"{self.provider} answered {status}" if status >= 300 else f"{self.provider} gave up within its reply"
         hint = f" (check the model's name and {self.address})" if code == "ERR_MODEL_NOT_FOUND" else ""
         return f"{what}: {words or code}{hint}"
 
@@ -210,7 +211,7 @@ def _code(status: int, said: Mapping[str, object]) -> str:
             return _BY_WORD[word]
     if status < 400 and isinstance(code, int):
         status = code  # how OpenAI-compatible servers put an error into a stream
-    if status >= 400:
+    if status >= 300:
         return _BY_STATUS.get(status) or ("ERR_API" if status >= 500 else "ERR_BAD_REQUEST")
     return _BY_TYPE.get(str(kind), "ERR_API")
 

@@ -5,15 +5,16 @@ All threads of a process that use an entry share one of these, and so its connec
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol, get_args
+from weakref import WeakKeyDictionary
 
 from agency.messages import Usage
 from agency.models import Capability, ModelParams, ModelRequest, OnDelta, OneTool
 from agency.providers import pricing
 from agency.providers.anthropic import Messages
-from agency.providers.clients import Clients
 from agency.providers.entry import NoSecret, Provider, is_reference, secret
 from agency.providers.failures import Account, Exchange, failure
 from agency.providers.openai import ChatCompletions
@@ -30,7 +31,7 @@ class Api(Protocol):
 
     def sdk(self) -> ModuleType: ...
 
-    def client(self, key: str | None) -> Any: ...
+    async def client(self, key: str | None) -> Any: ...
 
     def use(self, client: Any, key: str) -> None: ...
 
@@ -50,7 +51,7 @@ class ProviderModel:
         self._entry = entry
         self._account = Account(name, key=key, address=address)
         self._api: Api = kind(entry, self._account)
-        self._clients: Clients[Any] = Clients(self._client)
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def prepare(self) -> None:
         self._api.sdk()
@@ -65,17 +66,21 @@ class ProviderModel:
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         _check(request)
         sdk = self._api.sdk()
-        client = await self._clients.get()
+        client = await self._client()
         headers = self._unlock(client)
         hidden = [headers[name] for name, said in self._entry.headers.items() if is_reference(said)]
         with self._account.failures(sdk, (*self._api.secrets(client), *hidden)) as exchange:
             return await self._api.ask(client, request, headers, exchange, on_delta)
 
-    def _client(self) -> Any:
-        client = self._api.client(self._key())
-        if client is None:
-            raise self._account.no_key(f"set {self._account.key}")
-        return client
+    async def _client(self) -> Any:
+        """The client of the running loop: little more than a name for the connections that all share."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            client = await self._api.client(self._key())
+            if client is None:
+                raise self._account.no_key(f"set {self._account.key}")
+            self._clients[loop] = client
+        return self._clients[loop]
 
     def _unlock(self, client: Any) -> Mapping[str, str]:
         """Give the client the key of now, and return the headers of now."""

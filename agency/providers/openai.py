@@ -33,16 +33,16 @@ from agency.providers.conversation import (
 )
 from agency.providers.entry import Provider
 from agency.providers.failures import Account, Exchange
+from agency.providers.pools import Pools, connections, patience
 from agency.providers.schemas import for_openai, in_words
 from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:
+    import httpx2
     from openai import AsyncOpenAI, AsyncStream
     from openai.types.chat import ChatCompletionChunk
     from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
     from openai.types.completion_usage import CompletionUsage
-
-CONNECT_SECONDS = 10.0
 
 _STOPS: dict[str, ReplyStop] = {
     "stop": "stop",
@@ -67,17 +67,14 @@ class ChatCompletions:
         importlib.import_module("openai.resources.chat.completions")
         return importlib.import_module("openai")
 
-    def client(self, key: str | None) -> AsyncOpenAI | None:
+    async def client(self, key: str | None) -> AsyncOpenAI | None:
         """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
-        import httpx2
         import openai
 
-        seconds = self._entry.timeout_ms / 1000
-        timeout = httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
-        http = openai.DefaultAioHttpClient(timeout=timeout)  # a third to a half cheaper than httpx2's own
+        address, timeout = self._entry.base_url, patience(self._entry.timeout_ms)
         try:
             client = openai.AsyncOpenAI(
-                api_key=key, base_url=self._entry.base_url, max_retries=0, timeout=timeout, http_client=http
+                api_key=key, base_url=address, max_retries=0, timeout=timeout, http_client=await _POOLS.get()
             )
         except openai.OpenAIError:
             return None
@@ -109,6 +106,15 @@ class ChatCompletions:
         if reply is None:
             raise self._account.cut_short(exchange)
         return reply
+
+
+def _pool() -> httpx2.AsyncClient:
+    import openai
+
+    return connections(openai.DefaultAioHttpClient)
+
+
+_POOLS = Pools(_pool)
 
 
 # What is sent.

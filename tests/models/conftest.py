@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agency import Message, ModelParams, ModelReply, ModelRequest, ToolSpec
+from agency.models import Model
 from agency.providers import STOCK, open_provider
 from agency.providers.entry import Api, Provider
 from tests.models.server import ModelServer
@@ -38,10 +39,12 @@ async def ask(
     tools: Sequence[ToolSpec] = (),
     heard: list[str] | None = None,
     entry: Provider | None = None,
+    at: Model | None = None,
     model: str | None = None,
     **params: Any,
 ) -> ModelReply:
-    """One request, without a thread. `heard` gets the text as it comes; with an `entry`, its model is asked."""
+    """One request, without a thread. `heard` gets the text as it comes; with an `entry`, or `at` a
+    model, that one is asked."""
     said = [Message(role="user", content=messages)] if isinstance(messages, str) else messages
     request = ModelRequest(
         model=model or MODELS[provider].partition(":")[2],
@@ -51,7 +54,7 @@ async def ask(
         params=ModelParams(**params),
         key="thr.1.2",
     )
-    asked = STOCK[provider] if entry is None else open_provider(provider, entry)
+    asked = at or (STOCK[provider] if entry is None else open_provider(provider, entry))
     return await asked.respond(request, ([] if heard is None else heard).append)
 
 

@@ -55,6 +55,8 @@ class Reply(Strict):
     status: int = 200
     headers: Mapping[str, str] = {}
     error: dict[str, JsonValue] | None = None
+    whole: JsonValue = None
+    """The whole body of an error, as no API has it."""
 
 
 Step = Reply | tuple[Reply, ...]

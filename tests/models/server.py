@@ -165,10 +165,10 @@ async def _request(reader: asyncio.StreamReader, ahead: bytes, peer: tuple[str, 
 
 def _error(api: wire.Api, reply: Reply) -> bytes:
     body = wire.error_body(api, reply.error or {"message": f"status {reply.status}"})
-    return _answer(reply.status, body, reply.headers)
+    return _answer(reply.status, body if reply.whole is None else reply.whole, reply.headers)
 
 
-def _answer(status: int, value: dict[str, Any], more: Mapping[str, str]) -> bytes:
+def _answer(status: int, value: object, more: Mapping[str, str]) -> bytes:
     body = json.dumps(value).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body)), **more}
     lines = [f"HTTP/1.1 {status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]

@@ -196,7 +196,7 @@ async def test_thoughts_go_back_where_they_were_and_hidden_ones_too(server: Mode
 
 async def test_thoughts_between_what_was_said_stay_there(server: ModelServer) -> None:
     one, two = ({"type": "thinking", "thinking": thought, "signature": thought} for thought in "ab")
-    meta = {"model": MODELS["anthropic"], "replay": {"blocks": [one, 3, two, None, 5, None]}}
+    meta: Any = {"model": MODELS["anthropic"], "replay": {"blocks": [one, 3, two, None, 5, None]}}
     calls = tuple(ToolCall(id=name, name="lookup") for name in ("c1", "c2"))
     said = Message(role="assistant", content="Hm, there.", tool_calls=calls, meta=meta)
     server.add(Reply(text=("Hi",)))

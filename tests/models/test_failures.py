@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from agency import EventType, ModelError, Thread
 from agency.clock import now_ms
+from agency.codes import CODES
 from agency.providers.entry import Provider
 from agency.providers.failures import LONGEST_WAIT_MS, retry_after_ms
 from agency.turn import machine
@@ -50,6 +51,7 @@ FAULTS = [
     (fault(400), "ERR_BAD_REQUEST", False),
     (fault(401), "ERR_AUTH", False),
     (fault(402), "ERR_QUOTA", False),
+    (fault(307), "ERR_MODEL_NOT_FOUND", False),
     (fault(403), "ERR_AUTH", False),
     (fault(404), "ERR_MODEL_NOT_FOUND", False),
     (fault(408), "ERR_TIMEOUT", True),
@@ -64,6 +66,8 @@ FAULTS = [
     (fault(529), "ERR_OVERLOADED", True),
     (fault(400, code="context_length_exceeded"), "ERR_CONTEXT_OVERFLOW", False),
     (fault(429, code="insufficient_quota"), "ERR_QUOTA", False),
+    (fault(429, type="insufficient_quota"), "ERR_QUOTA", False),
+    (fault(400, details={"error_code": "enforced_spend_limit_reached"}), "ERR_QUOTA", False),
     (fault(400, code="content_filter"), "ERR_CONTENT_FILTER", False),
     (Reply(text=("Well, ",), then="cut"), "ERR_STREAM_INCOMPLETE", True),
     (Reply(text=("Well, ",), then="end"), "ERR_STREAM_INCOMPLETE", True),
@@ -85,6 +89,42 @@ async def test_every_failure_has_a_code(
     assert provider in str(error)
     assert KEY not in str(error)
     assert len(server.requests) == 1  # the SDK does not try again on its own
+
+
+def test_every_failure_that_is_tried_again_is_among_them_or_below() -> None:
+    found = {code for _, code, retryable in FAULTS if retryable}
+    assert found | {"ERR_CONNECTION"} == {name for name, code in CODES.items() if code.retryable}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        fault(500),
+        fault(401),
+        Reply(text=("Well, ",), then="cut"),
+        Reply(error={"type": "x"}),
+        Reply(raw="event: x\n\n"),
+    ],
+    ids=["500", "401", "cut", "error", "nothing"],
+)
+async def test_a_failure_has_the_id_of_its_request(server: ModelServer, provider: str, reply: Reply) -> None:
+    name = {"openai": "x-request-id", "anthropic": "request-id"}[provider]
+    server.add(reply.model_copy(update={"headers": {name: "req_77"}}), reply)
+    assert [(await failing(provider)).request_id for _ in range(2)] == ["req_77", None]
+
+
+async def test_an_error_in_a_list_is_read_as_well(server: ModelServer) -> None:
+    """As Gemini's compatible endpoint has it."""
+    listed: JsonValue = [{"error": {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}}]
+    server.add(Reply(status=429, whole=listed))
+    error = await failing("openai")
+    assert (error.model_code, str(error)) == ("ERR_RATE_LIMIT", "openai answered 429: Slow down.")
+
+
+async def test_a_page_of_something_else_is_no_reply(server: ModelServer, provider: str) -> None:
+    server.add(Reply(status=502, whole="<html>Bad gateway</html>"))
+    error = await failing(provider)
+    assert (error.model_code, str(error)) == ("ERR_API", f"{provider} answered 502: ERR_API")
 
 
 async def test_nobody_at_the_address(server: ModelServer, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:

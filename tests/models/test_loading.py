@@ -10,7 +10,7 @@ import pytest
 
 from agency import AgentSystem, DefinitionError
 from agency.providers import STOCK
-from agency.providers.clients import Clients
+from agency.providers.pools import Pools
 from agency.testing import ScriptedModel
 
 SDKS = {"openai", "anthropic", "httpx", "httpx2"}
@@ -47,45 +47,45 @@ def test_a_provider_that_cannot_be_prepared_says_which() -> None:
         AgentSystem("mine:any", providers={"mine": Broken([])}).prepare()
 
 
-def test_each_loop_has_one_client_which_is_closed_with_it() -> None:
-    made: list[Client] = []
+def test_each_loop_has_one_pool_which_is_closed_with_it() -> None:
+    made: list[Pool] = []
 
-    class Client:
+    class Pool:
         closed_in: asyncio.AbstractEventLoop | None = None
 
         def __init__(self) -> None:
             made.append(self)
 
-        async def close(self) -> None:
+        async def aclose(self) -> None:
             self.closed_in = asyncio.get_running_loop()
 
-    clients = Clients(Client)
+    pools = Pools(Pool)
 
     async def use() -> asyncio.AbstractEventLoop:
-        first, second = await asyncio.gather(clients.get(), clients.get())
+        first, second = await asyncio.gather(pools.get(), pools.get())
         assert first is second
         assert first.closed_in is None
         return asyncio.get_running_loop()
 
     loops = [asyncio.run(use()) for _ in range(2)]
-    assert [client.closed_in for client in made] == loops
+    assert [pool.closed_in for pool in made] == loops
 
 
-async def test_a_client_that_cannot_be_made_is_tried_again_the_next_time() -> None:
-    class Client:
-        async def close(self) -> None:
+async def test_a_pool_that_cannot_be_made_is_tried_again_the_next_time() -> None:
+    class Pool:
+        async def aclose(self) -> None:
             """There is nothing to close."""
 
     attempts: list[int] = []
 
-    def make() -> Client:
+    def make() -> Pool:
         attempts.append(1)
         if len(attempts) == 1:
             raise ValueError("not yet")
-        return Client()
+        return Pool()
 
-    clients = Clients(make)
+    pools = Pools(make)
     with pytest.raises(ValueError, match="not yet"):
-        await clients.get()
-    assert await clients.get() is await clients.get()
+        await pools.get()
+    assert await pools.get() is await pools.get()
     assert len(attempts) == 2

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agency import EventType, Message, ToolCall, ToolSpec, Usage
+from agency.messages import Image
+from agency.models import OneTool
+from agency.providers.conversation import OPENING
+from agency.providers.entry import Provider
 from tests.models.clerk import clerk, run
-from tests.models.conftest import ask
+from tests.models.conftest import ask, said_by
 from tests.models.script import Call, Counts, Reply
 from tests.models.server import KEY, ModelServer
 
 LOOKUP = ToolSpec(name="lookup", description="Look up.", parameters={"type": "object", "properties": {}})
+ASKED = [Message(role="user", content="Look.")]
+RESULT = Message(role="tool", content="found", tool_call_id="c1")
 
 
 async def test_two_calls_of_one_reply_run_and_their_results_are_sent_back(server: ModelServer, tmp_path: Path) -> None:
@@ -130,3 +138,172 @@ async def test_calls_that_all_have_the_number_0_are_told_apart_by_their_ids(serv
     reply = await ask("openai", tools=[LOOKUP], heard=heard)
     assert [(call.id, call.name, call.args) for call in reply.tool_calls] == [("x", "a", {}), ("y", "b", {})]
     assert heard == ["Both."]
+
+
+async def test_calls_without_ids_are_told_apart_by_their_names(server: ModelServer) -> None:
+    calls = (Call(name="a", id="", args={"x": 1}), Call(name="b", id="", args={"y": 2}))
+    server.add(Reply(calls=calls, unnumbered=True, stop="stop"))
+    reply = await ask("openai", tools=[LOOKUP])
+    assert [(call.name, call.args) for call in reply.tool_calls] == [("a", {"x": 1}), ("b", {"y": 2})]
+    assert reply.stop == "tool_use"
+
+
+async def test_what_was_written_to_the_cache_is_counted(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",), usage=Counts(input=100, output=40, cached=60, written=25)))
+    assert (await ask("openai")).usage == Usage(input=100, output=40, cached_input=60, cache_write=25)
+
+
+# What is asked for.
+
+
+async def test_images_are_sent_by_bytes_and_by_address(server: ModelServer) -> None:
+    server.add(Reply(text=("A cat.",)))
+    images = (Image(media_type="image/png", data="aGk="), Image(url="https://example.org/cat.jpg"))
+    await ask("openai", [Message(role="user", content="What is it?", images=images)])
+    assert server.requests[0].body["messages"][1]["content"] == [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+        {"type": "image_url", "image_url": {"url": "https://example.org/cat.jpg"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ("auto", None),
+        ("none", "none"),
+        ("required", "required"),
+        (OneTool(name="lookup"), {"type": "function", "function": {"name": "lookup"}}),
+    ],
+)
+async def test_which_tool_it_may_call(server: ModelServer, choice: Any, sent: object) -> None:
+    server.add(Reply(text=("Hi",)))
+    await ask("openai", tools=[LOOKUP], tool_choice=choice)
+    assert server.requests[0].body.get("tool_choice") == sent
+
+
+async def test_how_hard_it_thinks(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",)), Reply(text=("Hi",)))
+    await ask("openai", reasoning="xhigh")
+    await ask("openai")
+    assert [request.body.get("reasoning_effort") for request in server.requests] == ["xhigh", None]
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, True),
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, False),
+    ],
+)
+async def test_a_schema_is_strict_where_it_can_be(server: ModelServer, schema: dict[str, Any], strict: bool) -> None:
+    server.add(Reply(text=("{}",)))
+    await ask("openai", response_format={"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}})
+    closed = {**schema, "additionalProperties": False} if strict else schema
+    assert server.requests[0].body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": closed, "strict": strict},
+    }
+
+
+async def test_a_schema_of_no_object_is_asked_for_in_words(server: ModelServer) -> None:
+    server.add(Reply(text=("[]",)))
+    schema = {"type": "array", "items": {"type": "string"}}
+    await ask("openai", response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+    body = server.requests[0].body
+    assert "response_format" not in body
+    assert json.dumps(schema) in body["messages"][0]["content"]
+
+
+# Thoughts.
+
+DETAILS = [
+    {"type": "reasoning.text", "text": "Oslo", "index": 0, "format": "f"},
+    {"type": "reasoning.text", "text": ", then.", "index": 0, "signature": "signed"},
+    {"type": "reasoning.encrypted", "data": "sealed", "index": 1},
+]
+WHOLE = [
+    {"type": "reasoning.text", "text": "Oslo, then.", "index": 0, "format": "f", "signature": "signed"},
+    {"type": "reasoning.encrypted", "data": "sealed", "index": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "sent"),
+    [
+        (({"reasoning_content": "Oslo"}, {"reasoning_content": ", then."}), {"reasoning_content": "Oslo, then."}),
+        (({"reasoning_content": ""},), {"reasoning_content": ""}),  # DeepSeek misses even an empty one
+        (({"reasoning": "Oslo, then."},), {"reasoning": "Oslo, then."}),
+        (tuple({"reasoning": "-", "reasoning_details": [each]} for each in DETAILS), {"reasoning_details": WHOLE}),
+        ((), {}),
+    ],
+)
+async def test_thoughts_go_back_under_their_own_name_while_it_works_with_tools(
+    server: ModelServer, deltas: tuple[dict[str, Any], ...], sent: dict[str, Any]
+) -> None:
+    server.add(Reply(deltas=deltas, calls=(Call(name="lookup", id="c1"),)), Reply(deltas=deltas, text=("So.",)))
+    heard: list[str] = []
+    called = said_by(await ask("openai", tools=[LOOKUP], heard=heard))
+    answered = said_by(await ask("openai", [*ASKED, called, RESULT], heard=heard))
+    assert heard == ["So."]  # what it thinks is not what it says
+    server.add(Reply(text=("Hi",)), Reply(text=("Hi",)), Reply(text=("Hi",)))
+    await ask("openai", [*ASKED, called, RESULT, answered, *ASKED])
+    await ask("openai", [*ASKED, answered, *ASKED])
+    await ask("openai", [*ASKED, called, RESULT, answered, *ASKED], model="gpt-other")
+    working, talking, switched = [thoughts(request.body) for request in server.requests[2:]]
+    assert working == [sent, sent]
+    assert talking == [{}]
+    assert switched == [{}, {}]
+
+
+def thoughts(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the assistant's messages have beside what was said and called."""
+    said = [message for message in body["messages"] if message["role"] == "assistant"]
+    usual = ("role", "content", "tool_calls")
+    return [{name: value for name, value in each.items() if name not in usual} for each in said]
+
+
+async def test_the_signature_on_a_call_goes_back_to_the_model_that_signed(server: ModelServer) -> None:
+    signature: Any = {"google": {"thought_signature": "signed"}}
+    server.add(Reply(calls=(Call(name="lookup", id="c1", extra=signature),)), Reply(text=("Hi",)), Reply(text=("Hi",)))
+    called = said_by(await ask("openai", tools=[LOOKUP]))
+    for model in ("gpt-scripted", "gpt-other"):
+        await ask("openai", [*ASKED, called, RESULT], model=model)
+    calls = [request.body["messages"][2]["tool_calls"][0] for request in server.requests[1:]]
+    assert [call.get("extra_content") for call in calls] == [signature, None]
+    assert thoughts(server.requests[1].body) == [{}]
+
+
+# Servers that are not OpenAI's.
+
+
+async def test_elsewhere_user_and_assistant_take_turns_and_the_system_speaks_first(server: ModelServer) -> None:
+    server.add(Reply(text=("Hi",)), Reply(text=("Hi",)))
+    entry = Provider(api="openai", base_url=f"{server.url}/v1")
+    cat = Image(url="https://example.org/cat.jpg")
+    messages = [
+        Message(role="assistant", content="Welcome."),
+        Message(role="user", content="One."),
+        Message(role="user", content=" "),
+        Message(role="system", content="It is Monday."),
+        Message(role="user", content="Two.", images=(cat,)),
+    ]
+    await ask("mine", messages[:4], entry=entry, model="m")
+    await ask("mine", messages[1:], entry=entry, model="m", system="")
+    first, second = [request.body["messages"] for request in server.requests]
+    assert first == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": OPENING},
+        {"role": "assistant", "content": "Welcome."},
+        {"role": "user", "content": "One.\n\n<system>\nIt is Monday.\n</system>"},
+    ]
+    assert second == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "One.\n\n<system>\nIt is Monday.\n</system>"},
+                {"type": "text", "text": "Two."},
+                {"type": "image_url", "image_url": {"url": "https://example.org/cat.jpg"}},
+            ],
+        }
+    ]

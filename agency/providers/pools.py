@@ -1,0 +1,70 @@
+"""The connections of an SDK: one pool for each event loop that asks for it, shared by all providers of a process.
+
+A pool's connections belong to the loop in which they were opened. Nobody has to close it: an async generator holds it
+open, and whoever shuts a loop down (`asyncio.run`) closes the generators that are left.
+
+The SDKs' aiohttp transport takes a third to a half less CPU for a streamed reply than their default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECTIONS = 10_000
+"""So many calls go on at a time; more wait, and time out if they wait for too long."""
+
+IDLE_SECONDS = 30.0
+"""How long a connection is kept for the next call: tools take their time between two."""
+
+CONNECT_SECONDS = 10.0
+
+
+class Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+Pool = TypeVar("Pool", bound=Closable)
+
+
+class Pools(Generic[Pool]):
+    def __init__(self, make: Callable[[], Pool]) -> None:
+        """`make` is called within the loop that wants a pool; what it raises is raised to whoever asked."""
+        self._make = make
+        self._open: dict[asyncio.AbstractEventLoop, tuple[Pool, AsyncGenerator[Pool, None]]] = {}
+
+    async def get(self) -> Pool:
+        """The pool of the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._open:
+            holding = self._hold(loop)
+            self._open[loop] = (await anext(holding), holding)  # nobody else gets a turn before this is done
+        return self._open[loop][0]
+
+    async def _hold(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Pool, None]:
+        pool = self._make()
+        try:
+            yield pool
+        finally:
+            del self._open[loop]
+            await pool.aclose()
+
+
+def connections(kind: Callable[..., httpx2.AsyncClient]) -> httpx2.AsyncClient:
+    """A pool of the SDK's own kind. It follows no redirection: a key is for the address that it was given for."""
+    import httpx2
+
+    limits = httpx2.Limits(max_connections=CONNECTIONS, keepalive_expiry=IDLE_SECONDS)
+    return kind(limits=limits, follow_redirects=False)
+
+
+def patience(timeout_ms: int) -> httpx2.Timeout:
+    """How long a call waits for a connection, and then for the next piece of the reply."""
+    import httpx2
+
+    seconds = timeout_ms / 1000
+    return httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))

@@ -1,0 +1,82 @@
+"""What a call costs: our own prices, the published ones, and what is not known."""
+
+from __future__ import annotations
+
+import pytest
+from genai_prices import Usage as Counted
+from genai_prices import calc_price
+
+from agency import Usage
+from agency.models import Described
+from agency.providers import STOCK, open_provider
+from agency.providers.entry import Price, Provider
+
+USED = Usage(input=10_000, output=2_000, cached_input=6_000, cache_write=3_000, reasoning=500)
+COUNTED = Counted(input_tokens=10_000, output_tokens=2_000, cache_read_tokens=6_000, cache_write_tokens=3_000)
+
+
+def cost(entry: Provider, model: str, usage: Usage = USED) -> float | None:
+    opened = open_provider("mine", entry)
+    assert isinstance(opened, Described)
+    return opened.cost(model, usage)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openai", "gpt-4o"),
+        ("openai", "gpt-5-mini"),
+        ("openai", "o3"),
+        ("anthropic", "claude-sonnet-4-5"),
+        ("anthropic", "claude-opus-4-6"),
+        ("anthropic", "claude-haiku-4-5-20251001"),
+    ],
+)
+def test_published_prices_are_those_of_the_package(provider: str, model: str) -> None:
+    stock = STOCK[provider]
+    assert isinstance(stock, Described)
+    published = calc_price(COUNTED, model, provider_id=provider).total_price
+    assert published > 0
+    assert stock.cost(model, USED) == pytest.approx(float(published), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("entry", "provider_id", "model"),
+    [
+        (Provider(api="openai", base_url="https://openrouter.ai/api/v1"), "openrouter", "openai/gpt-4o"),
+        (Provider(api="openai", base_url="http://127.0.0.1:1/v1", priced_as="openai"), "openai", "gpt-4o"),
+        (Provider(api="anthropic"), "anthropic", "claude-sonnet-4-5"),
+    ],
+)
+def test_whose_prices_count_follows_from_the_entry(entry: Provider, provider_id: str, model: str) -> None:
+    published = calc_price(COUNTED, model, provider_id=provider_id).total_price
+    assert cost(entry, model) == pytest.approx(float(published), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("price", "expected"),
+    [
+        (Price(input=2, output=10, cached_input=0.5, cache_write=4), (1 * 2 + 6 * 0.5 + 3 * 4 + 2 * 10) / 1000),
+        (Price(input=2, output=10), (10 * 2 + 2 * 10) / 1000),
+        (Price(input=2, output=10, cached_input=0), (4 * 2 + 2 * 10) / 1000),
+        (Price(input=0, output=0), 0.0),
+    ],
+)
+def test_our_own_prices_go_before_the_published_ones(price: Price, expected: float) -> None:
+    assert cost(Provider(api="openai", prices={"gpt-4o": price}), "gpt-4o") == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("entry", "model", "usage"),
+    [
+        (Provider(api="openai"), "no-such-model", USED),
+        (Provider(api="openai", base_url="http://127.0.0.1:1/v1"), "gpt-4o", USED),
+        (Provider(api="openai", priced_as="nobody"), "gpt-4o", USED),
+        (Provider(api="openai", prices={"other": Price(input=1, output=1)}), "no-such-model", USED),
+        (Provider(api="openai"), "gpt-4o", Usage(input=5, cached_input=50)),  # nonsense
+        (Provider(api="openai"), "gpt-4o", Usage()),  # the server has counted nothing
+        (Provider(api="openai", prices={"m": Price(input=1, output=1)}), "m", Usage()),
+    ],
+)
+def test_what_is_not_known_is_not_free(entry: Provider, model: str, usage: Usage) -> None:
+    assert cost(entry, model, usage) is None
