@@ -218,6 +218,8 @@ class Host:
     async def drain(self) -> None:
         """Put everything to rest: the end is near."""
         await asyncio.gather(*(self.evict(address) for address in list(self._awake)))
+        if self._system is not None and self._system.observers:
+            await asyncio.to_thread(self._system.observers.flush)
 
     # What everybody asks.
 
