@@ -65,6 +65,9 @@ PROVIDERS_MOST = 100
 TELLING_AT_ONCE = 16
 AGAIN_SECONDS = 1.0
 
+_FIELDS = {field.alias: name for name, field in Blueprint.model_fields.items()}
+"""A blueprint's fields, by the names that they have outside."""
+
 System = Callable[[], AgentSystem]
 """The agents, which are there once an agency is called; its news may come before."""
 
@@ -262,9 +265,10 @@ class Agency:
         """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
         name = fields.get("name")
         before = self._blueprint(name) if isinstance(name, str) else None
-        known = before.model_dump(mode="json") if before is not None else {}
+        known = before.model_dump(mode="json", by_alias=False) if before is not None else {}
+        given = {_FIELDS.get(field, field): value for field, value in fields.items()}
         try:
-            blueprint = Blueprint.model_validate(sayable({**known, **fields}))
+            blueprint = Blueprint.model_validate(sayable({**known, **given}))
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
         self._system().check(blueprint, self._entries())

@@ -24,7 +24,8 @@ from agency.output import Schema
 from agency.providers.entry import Provider
 from agency.spending import Spent
 from agency.store.store import Storage
-from agency.tenancy import AgencyInfo, Budget, ChildrenUse, KeyInfo, ThreadSummary
+from agency.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
+from agency.thread.views import Part
 from agency.turn.state import Limits
 from agency.wire import Wire
 
@@ -329,7 +330,7 @@ def _summary(row: Sequence[Any]) -> ThreadSummary:
         "updatedAt": metadata["createdAt"] if updated_at is None else timestamp(updated_at),
         "tokensUsed": total.usage,
         "costUsd": total.cost_usd,
-        "children": ChildrenUse(tokens_used=children.usage, cost_usd=children.cost_usd),
+        "children": Part(tokens_used=children.usage, cost_usd=children.cost_usd),
     }
     return ThreadSummary.model_validate({**metadata, **known})
 

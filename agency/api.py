@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, StringConstraints, model_validator
 
-from agency.blueprint import Isolation, ModelName, Name, ParentInfo, ThreadMetadata
+from agency.blueprint import Isolation, Models, Name, ParentInfo, ThreadMetadata
 from agency.events import Event
-from agency.messages import MESSAGE_CHARS, Message, ToolCall
-from agency.models import ToolSpec
-from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ThreadSummary
+from agency.messages import MESSAGE_CHARS, Image, Message, ToolCall
+from agency.models import Capability, ModelParams, ToolSpec
+from agency.output import Schema
+from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
 from agency.thread.views import PendingToolCall, RunState
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision
@@ -20,6 +21,10 @@ from agency.wire import Wire
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 AgencyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Files = Annotated[dict[str, str], Field(description="Text files by absolute path, put into the agent's filesystem.")]
+OutputSchema = Annotated[
+    Schema | None,
+    Field(description="A JSON schema that the result must fit, in the place of the blueprint's, for a new run."),
+]
 IdempotencyKey = Annotated[
     Key | None, Field(description="Repeating a request with the same key gives the first answer and does nothing.")
 ]
@@ -68,7 +73,15 @@ class BlueprintChange(Wire):
     description: str | None = None
     prompt: Annotated[str, Field(min_length=1)] | None = None
     tags: tuple[Name, ...] | None = None
-    model: ModelName | None = None
+    model: Annotated[
+        Models | None,
+        Field(description="A model as `provider:model`, or a chain: if one fails in a way that may pass, the next."),
+    ] = None
+    requires: Annotated[
+        tuple[Capability, ...] | None, Field(description="Models that cannot do all of it are passed over.")
+    ] = None
+    params: ModelParams | None = None
+    output_schema: Annotated[Schema | None, Field(description="What the result of a run must fit.")] = None
     config: dict[str, JsonValue] | None = None
     status: Literal["active", "draft", "disabled"] | None = None
     limits: Limits | None = None
@@ -88,13 +101,31 @@ class BlueprintPage(Wire):
 # Threads.
 
 
-class ChatMessage(Wire):
-    """A message from outside."""
+IMAGES_MOST = 20
 
-    model_config = _example(role="user", content="Where is order 7?")
+
+class ChatMessage(Wire):
+    """A message from outside: text, or images, which are a user's, or both."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["content"]}, {"required": ["images"]}],
+            "examples": [
+                {"role": "user", "content": "Where is order 7?"},
+                {"content": "What is this?", "images": [{"url": "https://example.org/cake.png"}]},
+            ],
+        }
+    )
 
     role: Literal["user", "system"] = "user"
-    content: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARS)]
+    content: Annotated[str, Field(max_length=MESSAGE_CHARS)] = ""
+    images: Annotated[tuple[Image, ...], Field(max_length=IMAGES_MOST)] = ()
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.content or self.images):
+            raise ValueError("a message has `content` or `images`")
+        return self
 
 
 Messages = Annotated[tuple[ChatMessage, ...], Field(max_length=100)]
@@ -107,6 +138,7 @@ class NewThread(Wire):
     messages: Annotated[Messages, Field(description="What its first run begins with; without any, it waits.")] = ()
     files: Files = {}
     limits: Limits | None = None
+    output_schema: OutputSchema = None
     idempotency_key: IdempotencyKey = None
 
 
@@ -116,13 +148,14 @@ class Invocation(Wire):
     messages: Annotated[Messages, Field(min_length=1)]
     files: Files = {}
     limits: Annotated[Limits | None, Field(description="In the place of the blueprint's, for a new run.")] = None
+    output_schema: OutputSchema = None
     idempotency_key: IdempotencyKey = None
     thread_id: Annotated[str | None, Field(description="If given, it must be the thread of the address.")] = None
     agent_type: Annotated[str | None, Field(description="If given, it must be the thread's agent.")] = None
 
 
 def as_messages(given: tuple[ChatMessage, ...]) -> tuple[Message, ...]:
-    return tuple(Message(role=each.role, content=each.content) for each in given)
+    return tuple(Message(role=each.role, content=each.content, images=each.images) for each in given)
 
 
 class ThreadPage(Wire):
@@ -225,6 +258,15 @@ class NewLimits(Wire):
     turns: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     time_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     tokens: Annotated[int, Field(ge=1, lt=2**53)] | None = None
+    cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+# Where its models are.
+
+
+class ProviderPage(Wire):
+    providers: tuple[ProviderInfo, ...]
+    next: str | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
 # Who may come in.

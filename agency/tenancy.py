@@ -9,7 +9,7 @@ from pydantic import Field
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.messages import Usage
 from agency.providers.entry import Provider
-from agency.thread.views import RunStatus
+from agency.thread.views import Part, RunStatus
 from agency.turn.state import PauseReason
 from agency.wire import Wire
 
@@ -84,11 +84,6 @@ class BlueprintInfo(Blueprint):
     updated_at: str | None = None
 
 
-class ChildrenUse(Wire):
-    tokens_used: Usage = Usage()
-    cost_usd: float | None = 0.0
-
-
 class ThreadSummary(ThreadMetadata):
     """A thread, what it was last known to be doing, and what it had used by then."""
 
@@ -101,7 +96,7 @@ class ThreadSummary(ThreadMetadata):
     """Of all its runs, with those of its children."""
     cost_usd: float | None = 0.0
     """The same in US dollars; None is unknown."""
-    children: ChildrenUse = ChildrenUse()
+    children: Part = Part()
     """The part of its children and theirs, as far as they have reported."""
 
 

@@ -34,7 +34,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Generic[Value]):
-    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     read: Callable[[bytes], Value]
     body: bytes | None = None
@@ -110,7 +110,7 @@ def post(
     path: str,
     body: bytes,
     *,
-    method: Literal["POST", "PATCH"] = "POST",
+    method: Literal["POST", "PUT", "PATCH"] = "POST",
     repeat: Repeat = "always",
 ) -> Request[AnyModel]:
     return Request(method=method, path=path, body=body, read=_reader(model), repeat=repeat)

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from agency import api
-from agency.blueprint import Isolation, ThreadMetadata
+from agency.blueprint import Isolation, ModelChoice, ThreadMetadata
 from agency.client.request import (
     Feed,
     Listing,
@@ -32,7 +32,20 @@ from agency.client.request import (
 from agency.errors import NotFound, WrongState
 from agency.events import Event
 from agency.messages import Message
-from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, NewKey, ThreadSummary
+from agency.models import Capability, ModelParams
+from agency.output import OutputType, as_schema
+from agency.providers.entry import Provider
+from agency.tenancy import (
+    AgencyInfo,
+    AgencyUsage,
+    BlueprintInfo,
+    Budget,
+    KeyInfo,
+    KeyRole,
+    NewKey,
+    ProviderInfo,
+    ThreadSummary,
+)
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision
@@ -50,7 +63,10 @@ class BlueprintFields(TypedDict, total=False):
     description: str
     prompt: str
     tags: Sequence[str]
-    model: str | None
+    model: str | Sequence[str | ModelChoice] | None
+    requires: Sequence[Capability]
+    params: ModelParams
+    output_schema: Mapping[str, JsonValue] | None
     config: Mapping[str, JsonValue]
     status: Literal["active", "draft", "disabled"]
     limits: Limits
@@ -98,6 +114,40 @@ def delete_agency(at: str) -> Request[None]:
     return delete(at, done=NotFound)
 
 
+def usage(at: str) -> Request[AgencyUsage]:
+    """What all its threads have used, those that were deleted too, and its budget."""
+    return get(AgencyUsage, f"{at}/usage")
+
+
+def set_budget(
+    at: str,
+    *,
+    turns: int | None = None,
+    time_ms: int | None = None,
+    tokens: int | None = None,
+    cost_usd: float | None = None,
+) -> Request[AgencyUsage]:
+    """What all its threads may use together; None is no limit. Those that had used it up go on, if there is more."""
+    wanted = body(Budget, turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
+    return post(AgencyUsage, f"{at}/budget", wanted, method="PUT")
+
+
+def providers(at: str) -> Listing[ProviderInfo]:
+    """Every provider that models can be named with; the agency's own in the place of the installation's."""
+    return listing(api.ProviderPage, f"{at}/providers", lambda found: Page(found.providers, found.next), begin="")
+
+
+def put_provider(at: str, name: str, entry: Provider) -> Request[ProviderInfo]:
+    """Add a provider, or put another in its place. It counts for every model call that begins from now on."""
+    path = f"{at}/providers/{segment(name)}"
+    return post(ProviderInfo, path, entry.model_dump_json(exclude_unset=True).encode(), method="PUT")
+
+
+def delete_provider(at: str, name: str) -> Request[None]:
+    """Remove one of the agency's own; if it was in the place of the installation's, that one counts again."""
+    return delete(f"{at}/providers/{segment(name)}", done=NotFound)
+
+
 def keys(at: str) -> Listing[KeyInfo]:
     """The agency's keys, without what has to be shown."""
     return listing(api.KeyPage, f"{at}/keys", lambda found: Page(found.keys, found.next), begin="")
@@ -136,15 +186,18 @@ def create_thread(
     *,
     files: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    output_schema: OutputType | None = None,
     idempotency_key: str | None = None,
 ) -> Request[ThreadMetadata]:
-    """A new thread for an agent, at work at once if there is a message; `files` are text by path."""
+    """A new thread for an agent, at work at once if there is a message; `files` are text by path. `limits` and
+    `output_schema` (a pydantic model or a JSON schema) are in the place of the blueprint's, for that first run."""
     wanted = body(
         api.NewThread,
         agent_type=agent,
         messages=_chat(message),
         files=files,
         limits=limits,
+        output_schema=None if output_schema is None else as_schema(output_schema),
         idempotency_key=idempotency_key or key(),
     )
     return post(ThreadMetadata, f"{at}/agents", wanted)
@@ -201,14 +254,17 @@ def invoke(
     *,
     files: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    output_schema: OutputType | None = None,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
-    """Start a run with a message; during a run, the message joins it at its next step."""
+    """Start a run with a message; during a run, the message joins it at its next step. `limits` and `output_schema` (a
+    pydantic model or a JSON schema) are in the place of the blueprint's, for a run that this starts."""
     wanted = body(
         api.Invocation,
         messages=_chat(message),
         files=files,
         limits=limits,
+        output_schema=None if output_schema is None else as_schema(output_schema),
         idempotency_key=idempotency_key or key(),
     )
     return post(Accepted, f"{at}/invoke", wanted)
@@ -265,14 +321,20 @@ def cancel(at: str) -> Request[None]:
 
 
 def lift_limits(
-    at: str, *, turns: int | None = None, time_ms: int | None = None, tokens: int | None = None
+    at: str,
+    *,
+    turns: int | None = None,
+    time_ms: int | None = None,
+    tokens: int | None = None,
+    cost_usd: float | None = None,
 ) -> Request[None]:
     """Let a run that has used up a limit go on, under these new ones."""
-    return order(f"{at}/limits", body(api.NewLimits, turns=turns, time_ms=time_ms, tokens=tokens), done=WrongState)
+    lifted = body(api.NewLimits, turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
+    return order(f"{at}/limits", lifted, done=WrongState)
 
 
-def _chat(message: Messages) -> tuple[dict[str, str], ...]:
+def _chat(message: Messages) -> tuple[dict[str, object], ...]:
     if isinstance(message, str):
         message = Message(role="user", content=message)
     given = (message,) if isinstance(message, Message) else message
-    return tuple({"role": each.role, "content": each.content} for each in given)
+    return tuple({"role": each.role, "content": each.content, "images": each.images} for each in given)

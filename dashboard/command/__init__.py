@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from agency.errors import AgencyError
-from dashboard.command import answering, doctor, installation, projects, running, serving, tenants, watching
+from dashboard.command import answering, doctor, installation, projects, running, serving, spending, tenants, watching
 from dashboard.command.console import app, complain
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "projects",
     "running",
     "serving",
+    "spending",
     "tenants",
     "watching",
 ]

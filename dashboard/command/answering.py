@@ -1,4 +1,4 @@
-"""`agency approve` and `cancel`: what people tell threads at a server."""
+"""`agency approve`, `lift` and `cancel`: what people tell threads at a server."""
 
 from __future__ import annotations
 
@@ -122,6 +122,27 @@ def _asked(thread: Thread, call: PendingToolCall) -> Decision:
     while question.decision is None:
         question.take(err.input(Text(question.prompt)))
     return question.decision
+
+
+@app.command()
+def lift(
+    thread: ThreadName,
+    turns: Annotated[int | None, typer.Option(min=1, help="Turns of the run.", show_default=False)] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time at work.", show_default=False)] = None,
+    tokens: Annotated[int | None, typer.Option(min=1, help="In and out.", show_default=False)] = None,
+    cost_usd: Annotated[float | None, typer.Option(help="US dollars.", show_default=False)] = None,
+    agency: AgencyId = None,
+    url: ServerUrl = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Let a run that has used up a limit go on, under these new ones."""
+    if turns is None and minutes is None and tokens is None and cost_usd is None:
+        raise InvalidInput("say how much: --turns, --minutes, --tokens or --cost-usd")
+    time_ms = None if minutes is None else round(60_000 * minutes)
+    with server(url, data_dir) as client:
+        found = the_thread(client, thread, agency)
+        found.lift_limits(turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
+    err.print(f"{found.agency_id}/{found.id} goes on", highlight=False)
 
 
 @app.command()

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from agency.events import Event, EventType
+from agency.events import Event, EventData, EventType
 from dashboard.command.console import print_line
 from dashboard.command.shown import as_call, clean, compact, one_line, todo_lines
 
@@ -104,7 +104,7 @@ class Progress:
                 mark = ("✓ ", "green") if status == "completed" else ("✗ ", "red")
                 self._line(shown, mark, (name, "magenta"), f": {compact(result)}")
             case EventType.MODEL_COMPLETED, {"error": {"code": str(code), "message": str(message)}}:
-                self._line(shown, ("✗ ", "red"), f"{code} {one_line(message)}")
+                self._line(shown, ("✗ ", "red"), f"{code} {one_line(message)}", (_what_next(event.data), "dim"))
                 shown.text = ""
             case ((EventType.AGENT_COMPLETED | EventType.AGENT_ERROR | EventType.RUN_CANCELED), _):
                 shown.text = ""  # it is the result, which is told otherwise
@@ -167,6 +167,17 @@ class Progress:
         if self._console.is_terminal:
             for line in self._todos:
                 self._print(line)
+
+
+def _what_next(data: EventData) -> str:
+    """What follows a model call that failed."""
+    match data:
+        case {"next": str(model)}:
+            return f"  → {one_line(model)}"
+        case {"retryAt": str(at)}:
+            return f"  → again at {at[11:19]}"
+        case _:
+            return ""
 
 
 def _who(shown: Shown) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from dashboard.command.persons import Agreeable, AtTheTerminal, Nobody
 from dashboard.command.places import Conversation, Place, here, there
 from dashboard.command.progress import Progress
 from dashboard.command.session import Person, Session
-from dashboard.command.shown import call_line, clean
+from dashboard.command.shown import call_line, clean, dollars
 
 WAITS = 3
 ENDS_WITH: dict[RunStatus, int] = {
@@ -168,10 +168,15 @@ def _print_end(run: RunEnvelope, session: Session, wanted: Wanted, name: str) ->
     for call in (call for calls in session.waiting.values() for call in calls):
         err.print("✋ ", call_line(call), sep="", soft_wrap=True)
     turns = f"{run.meta.turns} turn{'s' if run.meta.turns != 1 else ''}"
-    used = f"{turns}, {run.meta.tokens_used.total:,} tokens, {run.meta.duration_ms / 1000:.1f} s"
+    spent = f"{run.meta.tokens_used.total:,} tokens, {_cost(run.meta.cost_usd)}"
+    used = f"{turns}, {spent}, {run.meta.duration_ms / 1000:.1f} s"
     told = f"{run.status}: {used} · {'waits for a person' if ENDS_WITH[run.status] == WAITS else 'to go on'}: "
     more = () if ENDS_WITH[run.status] == WAITS else ("…",)
     err.print(told + wanted.go_on(name, *more), style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _cost(cost: float | None) -> str:
+    return "cost unknown" if cost is None else dollars(cost)
 
 
 def _print_result(result: JsonValue) -> None:

@@ -44,6 +44,13 @@ def moment(ts: str) -> str:
     return ts[:19].replace("T", " ")
 
 
+def dollars(cost: float | None) -> str:
+    """Money to what matters of it: small sums have many places. None is unknown."""
+    if cost is None:
+        return "unknown"
+    return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.2g}" if cost < 0.01 else f"${cost:.4f}".rstrip("0")
+
+
 def compact(value: JsonValue) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 

@@ -14,7 +14,7 @@ from dashboard.gateway.access import SCHEMES, Anybody, Doorkeeper
 from dashboard.gateway.examples import EXAMPLES
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import Lines
-from dashboard.gateway.routes import agencies, blueprints, installation, live, pages, threads
+from dashboard.gateway.routes import agencies, blueprints, installation, live, pages, providers, spending, threads
 from dashboard.gateway.settings import GatewaySettings
 
 DESCRIPTION = """\
@@ -43,7 +43,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.state.lines = Lines(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
-    for router in (agencies.router, blueprints.router, threads.router, live.router):
+    for router in (each.router for each in (agencies, blueprints, providers, spending, threads, live)):
         app.include_router(router, dependencies=list(SCHEMES))
     app.include_router(installation.router)
     app.include_router(pages.router)
@@ -53,7 +53,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID"],
         )
     app.add_middleware(Guard, body_bytes=settings.body_bytes)

@@ -11,17 +11,20 @@ from agency.api import (
     BlueprintPage,
     EventPage,
     KeyPage,
+    ProviderPage,
     StateAndRun,
     ThreadPage,
     Ticket,
 )
 from agency.blueprint import ThreadMetadata
-from agency.tenancy import AgencyInfo, BlueprintInfo, NewKey, ThreadSummary
+from agency.providers.entry import Provider
+from agency.tenancy import AgencyInfo, AgencyUsage, BlueprintInfo, Budget, NewKey, ProviderInfo, ThreadSummary
 from agency.thread.views import Accepted, RunEnvelope
 from agency.wire import Wire
 
 _AT = "2026-11-16T09:30:00.000Z"
-_AGENCY = {"id": "agc_85a5f873f4885cc0", "name": "Bakery", "createdAt": _AT}
+_BUDGET = {"turns": None, "timeMs": None, "tokens": None, "costUsd": 20.0}
+_AGENCY = {"id": "agc_85a5f873f4885cc0", "name": "Bakery", "createdAt": _AT, "budget": _BUDGET}
 _THREAD = {
     "id": "thr_8a60953111bf4962a7f7",
     "agentType": "support",
@@ -30,7 +33,19 @@ _THREAD = {
     "request": {"userAgent": "curl/8.5", "ip": "127.0.0.1", "referrer": None, "origin": None},
     "parent": None,
 }
-_SUMMARY = {**_THREAD, "status": "completed", "reason": None, "seq": 14, "updatedAt": _AT}
+_TOKENS = {"input": 812, "output": 64, "cachedInput": 512, "cacheWrite": 0, "reasoning": 0}
+_NO_TOKENS = dict.fromkeys(_TOKENS, 0)
+_USED = {"tokensUsed": _TOKENS, "costUsd": 0.0021}
+_NOTHING = {"tokensUsed": _NO_TOKENS, "costUsd": 0.0}
+_SUMMARY = {
+    **_THREAD,
+    "status": "completed",
+    "reason": None,
+    "seq": 14,
+    "updatedAt": _AT,
+    **_USED,
+    "children": _NOTHING,
+}
 _BLUEPRINT = {
     "name": "support",
     "description": "Answers customers.",
@@ -52,8 +67,19 @@ _RUN = {
         "threadId": _THREAD["id"],
         "agentType": "support",
         "turns": 2,
-        "tokensUsed": {"input": 812, "output": 64, "cachedInput": 0, "reasoning": 0},
-        "costUsd": None,
+        **_USED,
+        "children": _NOTHING,
+        "model": "anthropic:claude-sonnet-4-5",
+        "attempts": [
+            {
+                "model": "openai:gpt-5-mini",
+                "turn": 1,
+                "code": "ERR_OVERLOADED",
+                "message": "openai is overloaded",
+                "requestId": "req_7",
+                "at": _AT,
+            }
+        ],
         "durationMs": 1840,
         "pauseReason": None,
         "pendingToolCalls": [],
@@ -78,19 +104,41 @@ _STATE = {
     },
     "run": {"runId": f"{_THREAD['id']}.1", "status": "running", "step": 1, "reason": None},
 }
+_PROVIDER = {
+    "api": "openai",
+    "baseUrl": "https://openrouter.ai/api/v1",
+    "key": "env:AGENCY_KEY_OPENROUTER",
+    "pricedAs": "openrouter",
+}
+_OWN_PROVIDER = {"name": "openrouter", "source": "agency", "entry": _PROVIDER, "createdAt": _AT, "updatedAt": _AT}
+_USAGE = {
+    "turns": 417,
+    "activeMs": 1_260_000,
+    "tokensUsed": {"input": 812_000, "output": 64_000, "cachedInput": 512_000, "cacheWrite": 0, "reasoning": 0},
+    "costUsd": 3.41,
+    "children": {"turns": 0, "activeMs": 0, **_NOTHING},
+    "threads": 85,
+    "budget": _BUDGET,
+    "exhausted": None,
+}
 _APPROVAL = {"threadId": _THREAD["id"], "agentType": "billing", "runId": _RUN["runId"], "since": _AT, "calls": [_CALL]}
 
 EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     Accepted: {"runId": _RUN["runId"], "status": "running"},
     AgencyEventPage: {"events": [{**_EVENT, "cursor": 117}], "next": None},
     AgencyInfo: _AGENCY,
+    AgencyUsage: _USAGE,
     AgencyPage: {"agencies": [_AGENCY], "next": None},
     ApprovalPage: {"approvals": [_APPROVAL], "next": None},
     BlueprintInfo: _BLUEPRINT,
+    Budget: _BUDGET,
     BlueprintPage: {"blueprints": [_BLUEPRINT], "next": None},
     EventPage: {"events": [_EVENT], "next": None},
     KeyPage: {"keys": [_KEY], "next": None},
     NewKey: {**_KEY, "key": f"agk_{_AGENCY['id']}.{_KEY['id']}.{'x' * 43}"},
+    Provider: _PROVIDER,
+    ProviderInfo: _OWN_PROVIDER,
+    ProviderPage: {"providers": [_OWN_PROVIDER, {"name": "demo", "source": "code"}], "next": None},
     RunEnvelope: _RUN,
     StateAndRun: _STATE,
     ThreadMetadata: _THREAD,

@@ -11,6 +11,14 @@ _ID = r"^[a-zA-Z0-9_-]{1,64}$"
 AgencyId = Annotated[str, Path(pattern=_ID, description="An agency.", examples=["agc_85a5f873f4885cc0"])]
 ThreadId = Annotated[str, Path(pattern=_ID, description="A thread.", examples=["thr_8a60953111bf4962a7f7"])]
 KeyId = Annotated[str, Path(pattern=_ID, description="A key of the agency.", examples=["key_128d690c45580d43"])]
+ProviderName = Annotated[
+    str,
+    Path(
+        pattern=r"^[a-z][a-z0-9_-]{0,63}$",
+        description="The word before the colon in a model's name.",
+        examples=["openrouter"],
+    ),
+]
 BlueprintName = Annotated[str, Path(pattern=_ID, description="A blueprint.", examples=["support"])]
 
 After = Annotated[int, Query(ge=0, lt=2**63, description="Begin after this one; 0 is the beginning.")]

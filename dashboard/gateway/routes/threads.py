@@ -56,6 +56,7 @@ async def create_thread(
         request=request_context(request),
         limits=body.limits,
         files=body.files,
+        output_schema=body.output_schema,
     )
     return await thread.metadata()
 
@@ -87,8 +88,13 @@ async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, 
     """Start a run with messages; while one is in progress, they join it at its next step."""
     thread = cluster.thread(agency_id, thread_id)
     await _check_meant(thread, body)
-    messages = api.as_messages(body.messages)
-    return await thread.invoke(messages, idempotency_key=body.idempotency_key, limits=body.limits, files=body.files)
+    return await thread.invoke(
+        api.as_messages(body.messages),
+        idempotency_key=body.idempotency_key,
+        limits=body.limits,
+        files=body.files,
+        output_schema=body.output_schema,
+    )
 
 
 async def _check_meant(thread: ThreadHandle, body: api.Invocation) -> None:
@@ -184,7 +190,7 @@ async def cancel(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) 
 async def lift_limits(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.NewLimits) -> api.Ok:
     """Let a run that has used up a limit go on, under these new ones."""
     thread = cluster.thread(agency_id, thread_id)
-    await thread.lift_limits(turns=body.turns, time_ms=body.time_ms, tokens=body.tokens)
+    await thread.lift_limits(turns=body.turns, time_ms=body.time_ms, tokens=body.tokens, cost_usd=body.cost_usd)
     return api.Ok()
 
 
