@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -117,3 +118,18 @@ class Described(Protocol):
 
     def cost(self, model: str, usage: Usage) -> float | None:
         """In US dollars; None is unknown."""
+
+
+@functools.cache
+def _is_described(kind: type) -> bool:
+    return issubclass(kind, Described)
+
+
+def described(model: Model) -> Described | None:
+    """The model, if it knows itself; asking a protocol takes its time, so each kind is asked once."""
+    return model if _is_described(type(model)) else None  # type: ignore[return-value]  # that is what was asked
+
+
+def capabilities(model: Model, name: str) -> frozenset[Capability]:
+    known = described(model)
+    return frozenset() if known is None else known.capabilities(name)

@@ -28,9 +28,14 @@ class Spent(Wire):
     active_ms: int = 0
 
     def __add__(self, other: Spent) -> Spent:
+        if self is NOTHING_SPENT or other is NOTHING_SPENT:
+            return other if self is NOTHING_SPENT else self
         return Spent(
             usage=self.usage + other.usage,
             cost_usd=add_costs(self.cost_usd, other.cost_usd),
             turns=self.turns + other.turns,
             active_ms=self.active_ms + other.active_ms,
         )
+
+
+NOTHING_SPENT = Spent()

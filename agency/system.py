@@ -29,7 +29,7 @@ from agency.code import CodeRunner
 from agency.demo import DemoModel
 from agency.errors import DefinitionError, InvalidInput, NotFound
 from agency.hooks import AnyMiddleware, Middleware
-from agency.models import Capability, Described, Model, ModelParams, Prepared
+from agency.models import Capability, Model, ModelParams, Prepared, capabilities
 from agency.observers import Observer, Observers
 from agency.output import OutputType, Schema, as_schema, is_output_type
 from agency.providers import STOCK
@@ -203,8 +203,7 @@ class AgentSystem:
         lacking: dict[str, list[str]] = {}
         for choice in chain_of(blueprint.model or self.default_model):
             model, name = self.model(choice.model, providers)
-            able = model.capabilities(name) if isinstance(model, Described) else frozenset()
-            if missing := {*choice.requires, *blueprint.requires} - able:
+            if missing := {*choice.requires, *blueprint.requires} - capabilities(model, name):
                 lacking[choice.model] = sorted(missing)
         if len(lacking) == len({choice.model for choice in chain_of(blueprint.model or self.default_model)}):
             raise DefinitionError(f"agent {blueprint.name!r}: no model can do what is required; they lack {lacking}")

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from agency.messages import Message
 from agency.parcels import PARCEL, Cancel, Report, Spawn
-from agency.spending import Spent
+from agency.spending import NOTHING_SPENT, Spent
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
@@ -118,7 +118,7 @@ def save_spent(draft: Draft, spent: Spent) -> None:
 
 def spent(store: ThreadStore) -> Spent:
     stored = store.meta("spent")
-    return Spent() if stored is None else Spent.model_validate_json(str(stored))
+    return NOTHING_SPENT if stored is None else Spent.model_validate_json(str(stored))
 
 
 # Children
@@ -174,7 +174,7 @@ def spent_by_children(store: ThreadStore) -> dict[int, Spent]:
     sums: dict[int, Spent] = {}
     for run, spent in store.query("SELECT run, spent FROM children WHERE spent IS NOT NULL"):
         assert isinstance(run, int) and isinstance(spent, bytes)
-        sums[run] = sums.get(run, Spent()) + Spent.model_validate_json(spent)
+        sums[run] = sums.get(run, NOTHING_SPENT) + Spent.model_validate_json(spent)
     return sums
 
 

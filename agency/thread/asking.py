@@ -17,7 +17,7 @@ from agency.blueprint import Blueprint, chain_of
 from agency.errors import DefinitionError, ModelError
 from agency.hooks import Plan
 from agency.messages import Message, ToolCall, Usage
-from agency.models import Capability, Described, Model, ModelRequest, OnDelta, Surface
+from agency.models import Capability, Model, ModelRequest, OnDelta, Surface, capabilities, described
 from agency.providers.entry import Provider
 from agency.store import records
 from agency.store.draft import Draft
@@ -132,7 +132,8 @@ class Asker:
         """What the reply cost, in US dollars; None is unknown."""
         try:
             model, name = self._system.model(call.model, self._providers())
-            return model.cost(name, reply.usage) if isinstance(model, Described) else None
+            known = described(model)
+            return None if known is None else known.cost(name, reply.usage)
         except Exception:  # a provider may be anybody's, and nothing is worth losing the reply for
             log.exception("the cost of a reply by %s is not known", call.model)
             return None
@@ -180,10 +181,6 @@ class Asker:
         if self._has_transient:
             shown = [m for i, m in enumerate(shown, first) if not m.transient or i >= wanted.since]
         return [Message(role="user", content=surface.note), *shown] if surface.note else shown
-
-
-def capabilities(model: Model, name: str) -> frozenset[Capability]:
-    return model.capabilities(name) if isinstance(model, Described) else frozenset()
 
 
 def _checked(reply: ModelReply) -> ModelReply:

@@ -27,7 +27,7 @@ from agency.hooks import Plan
 from agency.messages import Message
 from agency.output import Schema
 from agency.parcels import Cancel, ChildStatus
-from agency.spending import Spent
+from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
@@ -139,11 +139,11 @@ class Driver:
         own = self._spent_before
         if self.machine is not None and self.active:
             own += self.machine.spent(now_ms())
-        return own, sum(self._children.values(), Spent())
+        return own, sum(self._children.values(), NOTHING_SPENT)
 
     def children_spent(self) -> Spent:
         """What the children of this run have reported."""
-        return self._children.get(self.n, Spent())
+        return self._children.get(self.n, NOTHING_SPENT)
 
     @property
     def run_id(self) -> str:
@@ -387,7 +387,7 @@ class Driver:
         except ModelError as error:
             self.machine.handle(_aborted(error))
         else:
-            children = self.children_spent()
+            children = self._children.get(self.n)
             self.machine.handle(fx.SurfaceSynced(id=request.id, at=at, surface=surface, children=children))
 
     async def _call_model(self, request: fx.CallModel) -> None:
@@ -460,7 +460,7 @@ class Driver:
         """A child tells what it has used; it does so once."""
         if child.spent is None:
             records.child_spent(draft, child.token, spent)
-            self._children[child.run] = self._children.get(child.run, Spent()) + spent
+            self._children[child.run] = self._children.get(child.run, NOTHING_SPENT) + spent
 
     def child_ended(self, draft: Draft, child: records.Child, status: ChildStatus, report: str) -> None:
         """A child's run has ended, or its time has: that is the result of the call that started it."""

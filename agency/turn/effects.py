@@ -204,12 +204,12 @@ Effect = Request | Emit | Progress | CancelModel | Done
 
 @dataclass(slots=True, kw_only=True)
 class SurfaceSynced:
-    """`children` is what the run's children have used so far, and theirs."""
+    """`children` is what the run's children have used so far, and theirs, if anything."""
 
     id: int
     at: int
     surface: SurfaceRef
-    children: Spent = Spent()
+    children: Spent | None = None
 
 
 @dataclass(slots=True, kw_only=True)

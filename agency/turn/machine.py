@@ -55,7 +55,7 @@ from agency import events
 from agency.errors import ResultMismatch
 from agency.events import NewEvent
 from agency.messages import Message, ToolCall
-from agency.spending import Spent, add_costs
+from agency.spending import NOTHING_SPENT, Spent, add_costs
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn import state as st
@@ -358,11 +358,14 @@ class TurnMachine:
         self._set_paused("exhausted", code)
 
     def _exhausted(self) -> str | None:
-        limits, children = self._m.limits, self._m.children
+        limits = self._m.limits
         if limits.turns is not None and self._m.turn > limits.turns + 1:  # the grace turn is over, too
             return "ERR_MAX_TURNS"
         if limits.time_ms is not None and self.active_ms(self._m.now) >= limits.time_ms:
             return "ERR_TIME_LIMIT"
+        if limits.tokens is None and limits.cost_usd is None:
+            return None
+        children = self._m.children or NOTHING_SPENT
         if limits.tokens is not None and self._m.usage.total + children.usage.total >= limits.tokens:
             return "ERR_TOKEN_LIMIT"
         if limits.cost_usd is not None:

@@ -176,8 +176,8 @@ class TurnCheckpoint:
     usage: Usage = Usage()
     cost_usd: float | None = None
     """None is unknown, as it is for runs that were begun before costs were counted."""
-    children: Spent = Spent()
-    """What its children had used when the last turn began."""
+    children: Spent | None = None
+    """What its children had used when the last turn began, if anything."""
     model: str | None = None
     """The model that was asked last; the run stays with it while the chain has it."""
     attempts: int = 0

@@ -115,7 +115,7 @@ class Run:
 
     def surface(self, children: Spent | None = None) -> list[fx.Effect]:
         effect = self.asked(fx.SyncSurface).id
-        return self.feed(fx.SurfaceSynced(id=effect, at=self.at, surface=self.ref, children=children or Spent()))
+        return self.feed(fx.SurfaceSynced(id=effect, at=self.at, surface=self.ref, children=children))
 
     def reply(
         self, text: str = "", *calls: ToolCall, ask: tuple[str, ...] = (), usage: Usage | None = None
