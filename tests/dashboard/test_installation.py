@@ -160,6 +160,9 @@ def test_logs_are_lines_of_json_that_name_the_agency_the_thread_and_the_run(
         thread = create(client, agency, say("done"))
         run = finished(client, agency, thread)["runId"]
         client.get("/nowhere")
+    deadline = time.monotonic() + PATIENCE  # a line is written after its answer has left
+    while '"/nowhere"' not in server.log.read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)
     found = [line for line in lines(server.log) if line["event"] == "request"]
     named = [line for line in found if line.get("thread") == thread]
     assert [(line["agency"], line["status"], line["method"]) for line in named] == [(agency, 200, "GET")]
