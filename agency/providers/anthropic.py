@@ -97,6 +97,8 @@ class Messages:
             )
         except anthropic.AnthropicError:
             return None
+        if self._entry.base_url is not None:
+            client._custom_headers = {}  # what ANTHROPIC_CUSTOM_HEADERS says is nobody else's business
         return client if client.api_key or client.auth_token or client.credentials else None
 
     def use(self, client: AsyncAnthropic, key: str) -> None:

@@ -80,6 +80,7 @@ class ChatCompletions:
             return None
         if self._entry.base_url is not None:
             client.organization = client.project = client.admin_api_key = None  # OpenAI's are nobody else's business
+            client._custom_headers = {}  # nor is what OPENAI_CUSTOM_HEADERS says
         return client if client.api_key else None
 
     def use(self, client: AsyncOpenAI, key: str) -> None:

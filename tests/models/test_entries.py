@@ -108,12 +108,15 @@ async def test_a_key_and_headers_are_looked_up_for_every_call(
 async def test_a_server_of_ones_own_gets_no_key_that_is_not_meant_for_it(
     server: ModelServer, provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.setenv("OPENAI_ORG_ID", f"org-{OTHER}")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", OTHER)
+    for sdk in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.setenv(f"{sdk}_CUSTOM_HEADERS", f"X-Team: {OTHER}\nAuthorization: Bearer {OTHER}")
     server.add(Reply(text=("Hi",)), Reply(text=("Hi",)))
     for name in ("mine", provider):
         await ask(name, entry=entry_for(server, provider), model="m")
         assert sent_key(server) == "none"
-        assert not any(KEY in value or "org-secret" in value for value in server.requests[-1].headers.values())
+        assert not any(KEY in value or OTHER in value for value in server.requests[-1].headers.values())
 
 
 async def test_without_an_address_the_sdks_own_variables_count(server: ModelServer, provider: str) -> None:
