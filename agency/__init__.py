@@ -1,6 +1,6 @@
 """Durable multi-agent threads. This list is the public surface of the library."""
 
-from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
+from agency.blueprint import Blueprint, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
 from agency.code import CallTool, CodeResult, CodeRunner
 from agency.context import ToolContext
 from agency.errors import (
@@ -20,10 +20,11 @@ from agency.errors import (
 from agency.events import Event, EventType
 from agency.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan
 from agency.local import LocalRuntime, open_thread
-from agency.messages import Message, ToolCall, Usage
+from agency.messages import Image, Message, ToolCall, Usage
 from agency.metrics import MetricsObserver, Snapshot
-from agency.models import Model, ModelParams, ModelRequest, OnDelta, ToolSpec
+from agency.models import Capability, Model, ModelParams, ModelRequest, OnDelta, ToolSpec
 from agency.observers import Follower, Observation, Observer, Resumed
+from agency.providers.entry import Price, Provider
 from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.system import AgentSystem
@@ -41,6 +42,7 @@ __all__ = [
     "Approve",
     "Blueprint",
     "CallTool",
+    "Capability",
     "ChildLink",
     "ChildReport",
     "CodeResult",
@@ -59,6 +61,7 @@ __all__ = [
     "Handoff",
     "HookContext",
     "HookFailed",
+    "Image",
     "InvalidInput",
     "Limits",
     "LocalRuntime",
@@ -66,6 +69,7 @@ __all__ = [
     "MetricsObserver",
     "Middleware",
     "Model",
+    "ModelChoice",
     "ModelError",
     "ModelParams",
     "ModelReply",
@@ -79,6 +83,8 @@ __all__ = [
     "ParentInfo",
     "PendingToolCall",
     "Plan",
+    "Price",
+    "Provider",
     "RequestContext",
     "Resumed",
     "RetryPolicy",

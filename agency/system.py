@@ -111,21 +111,21 @@ class AgentSystem:
         model: str | Sequence[str | ModelChoice | Mapping[str, Any]] | None = None,
         requires: Sequence[Capability] = (),
         params: ModelParams | Mapping[str, Any] | None = None,
-        output: OutputType | None = None,
+        output_schema: OutputType | None = None,
         config: Mapping[str, JsonValue] | None = None,
         status: str = "active",
         limits: Limits | Mapping[str, float | None] | None = None,
         mode: ModeName = "tools",
         isolation: Isolation = "shared",
     ) -> AgentSystem:
-        """Add an agent. `model` is one, or a list: the next is asked when one fails. `output` is what the result of a
-        run must fit: a pydantic model or a JSON schema."""
+        """Add an agent. `model` is one, or a list: the next is asked when one fails. `output_schema` is what the
+        result of a run must fit: a pydantic model or a JSON schema."""
         chosen = tuple(_tags(tags, f"agent {name!r}"))
         fields = {"name": name, "description": description, "prompt": prompt, "tags": chosen, "model": model}
         more: dict[str, object] = {"config": config or {}, "status": status, "limits": limits or Limits(), "mode": mode}
         more |= {"isolation": isolation, "requires": requires, "params": params or ModelParams()}
         try:
-            more["output_schema"] = None if output is None else self._output(output)
+            more["output_schema"] = None if output_schema is None else self._output(output_schema)
             blueprint = Blueprint.model_validate({**fields, **more})
         except InvalidInput as error:
             raise DefinitionError(f"agent {name!r}: {error}") from error
@@ -140,7 +140,7 @@ class AgentSystem:
 
     def _output(self, wanted: OutputType) -> Schema:
         if not is_output_type(wanted):
-            raise InvalidInput(f"output is a pydantic model or a JSON schema, not {wanted!r:.100}")
+            raise InvalidInput(f"output_schema is a pydantic model or a JSON schema, not {wanted!r:.100}")
         schema = as_schema(wanted)
         if isinstance(wanted, type):
             self._output_models[to_json(schema)] = wanted

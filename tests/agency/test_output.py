@@ -76,7 +76,7 @@ class Told:
 
 
 async def test_a_model_that_can_be_held_to_a_schema_is(tmp_path: Path) -> None:
-    told = Told(native(call("look"), '{"city": "Bern", "people": 7}'), tmp_path, output=SCHEMA)
+    told = Told(native(call("look"), '{"city": "Bern", "people": 7}'), tmp_path, output_schema=SCHEMA)
     run = await told.run()
 
     assert (run.status, run.data) == ("completed", RIGHT)
@@ -86,7 +86,7 @@ async def test_a_model_that_can_be_held_to_a_schema_is(tmp_path: Path) -> None:
 
 
 async def test_another_hands_its_result_in_by_a_tool(tmp_path: Path) -> None:
-    told = Told(plain(call("look"), submit(RIGHT)), tmp_path, output=SCHEMA)
+    told = Told(plain(call("look"), submit(RIGHT)), tmp_path, output_schema=SCHEMA)
     run = await told.run()
 
     assert (run.status, run.data) == ("completed", RIGHT)
@@ -110,9 +110,9 @@ async def test_another_hands_its_result_in_by_a_tool(tmp_path: Path) -> None:
 async def test_a_result_that_does_not_fit_is_repaired_twice_and_then_an_error(
     wrong: str, code: str, tmp_path: Path
 ) -> None:
-    fixed = Told(native(wrong, wrong, '{"city": "Bern", "people": 7}'), tmp_path / "fixed", output=SCHEMA)
+    fixed = Told(native(wrong, wrong, '{"city": "Bern", "people": 7}'), tmp_path / "fixed", output_schema=SCHEMA)
     assert (await fixed.run()).data == RIGHT
-    hopeless = Told(native(wrong, wrong, wrong), tmp_path / "hopeless", output=SCHEMA)
+    hopeless = Told(native(wrong, wrong, wrong), tmp_path / "hopeless", output_schema=SCHEMA)
     run = await hopeless.run()
 
     assert (run.status, run.data, run.errors[0].code, run.meta.turns) == ("error", None, code, 3)
@@ -120,7 +120,7 @@ async def test_a_result_that_does_not_fit_is_repaired_twice_and_then_an_error(
 
 
 async def test_prose_from_a_model_that_should_hand_in_by_a_tool_is_sent_back(tmp_path: Path) -> None:
-    told = Told(plain("It is Bern.", submit({"city": 1}), submit(RIGHT)), tmp_path, output=SCHEMA)
+    told = Told(plain("It is Bern.", submit({"city": 1}), submit(RIGHT)), tmp_path, output_schema=SCHEMA)
     run = await told.run()
 
     assert run.data == RIGHT
@@ -129,14 +129,14 @@ async def test_prose_from_a_model_that_should_hand_in_by_a_tool_is_sent_back(tmp
 
 async def test_arguments_that_are_no_json_are_sent_back(tmp_path: Path) -> None:
     broken = ModelReply(tool_calls=(call("submit_result").model_copy(update={"args": '{"city": '}),), stop="tool_use")
-    run = await Told(plain(broken, submit(RIGHT)), tmp_path, output=SCHEMA).run()
+    run = await Told(plain(broken, submit(RIGHT)), tmp_path, output_schema=SCHEMA).run()
 
     assert run.data == RIGHT
 
 
 async def test_a_result_handed_in_beside_other_calls_is_refused_and_the_others_run(tmp_path: Path) -> None:
     both = (call("look", call_id="l"), submit(RIGHT))
-    told = Told(plain(both, submit(RIGHT)), tmp_path, output=SCHEMA)
+    told = Told(plain(both, submit(RIGHT)), tmp_path, output_schema=SCHEMA)
     run = await told.run()
 
     looked, refused, accepted = [m.content for m in told.messages if m.role == "tool"]
@@ -150,7 +150,7 @@ async def test_a_result_handed_in_beside_other_calls_is_refused_and_the_others_r
 async def test_a_result_that_is_no_object_is_asked_for_inside_one(
     schema: dict[str, JsonValue], reply: str, tmp_path: Path
 ) -> None:
-    told = Told(native(reply), tmp_path, output=schema)
+    told = Told(native(reply), tmp_path, output_schema=schema)
     run = await told.run()
 
     assert run.data == [1, 2]
@@ -162,7 +162,7 @@ async def test_a_result_that_is_no_object_is_asked_for_inside_one(
 
 
 async def test_a_pydantic_model_asks_for_all_that_it_asks_for(tmp_path: Path) -> None:
-    told = Told(native('{"city": "X", "people": -1}', '{"city": "Bern", "people": 7}'), tmp_path, output=Place)
+    told = Told(native('{"city": "X", "people": -1}', '{"city": "Bern", "people": 7}'), tmp_path, output_schema=Place)
     run = await told.run()
 
     assert run.data == RIGHT
@@ -196,7 +196,7 @@ async def test_the_result_can_be_handed_in_in_the_last_turn_as_well(tmp_path: Pa
     def script(request: ModelRequest) -> Line:
         return submit(RIGHT) if request.params.tool_choice == "required" else call("look")
 
-    told = Told(ScriptedModel(script), tmp_path, output=SCHEMA, limits={"turns": 2})
+    told = Told(ScriptedModel(script), tmp_path, output_schema=SCHEMA, limits={"turns": 2})
     run = await told.run()
 
     assert (run.data, run.meta.turns) == (RIGHT, 3)
@@ -209,7 +209,7 @@ async def test_a_tool_of_that_name_gives_way_to_none(tmp_path: Path) -> None:
         """Something else."""
         return "else"
 
-    told = Told(plain(call("submit_result"), submit(RIGHT, "submit_result_")), tmp_path, output=SCHEMA)
+    told = Told(plain(call("submit_result"), submit(RIGHT, "submit_result_")), tmp_path, output_schema=SCHEMA)
     told.system.add_tool(submit_result)
 
     assert (await told.run()).data == RIGHT
@@ -232,7 +232,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_and_changes_nothing(
     with pytest.raises(InvalidInput, match=why):
         as_schema(schema)
     with pytest.raises(DefinitionError, match="clerk"):
-        Told(plain(), tmp_path, output=schema)
+        Told(plain(), tmp_path, output_schema=schema)
     told = Told(plain("hello"), tmp_path)
     async with LocalRuntime(told.system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
