@@ -7,6 +7,7 @@ the network: its prices are those of its version.
 from __future__ import annotations
 
 import importlib
+from functools import lru_cache
 
 from agency.messages import Usage
 from agency.providers.entry import Price, Provider
@@ -35,6 +36,27 @@ def _own(price: Price, usage: Usage) -> float:
 
 
 def _published(entry: Provider, model: str, usage: Usage) -> float | None:
+    address = entry.base_url if entry.priced_as is None else None
+    seller = None if address is not None else entry.priced_as or entry.api
+    if not _is_published(seller, address, model):
+        return None
+    try:
+        return _by_the_package(seller, address, model, usage)
+    except ValueError:  # what was counted makes no sense
+        return None
+
+
+@lru_cache(maxsize=1_000)
+def _is_published(seller: str | None, address: str | None, model: str) -> bool:
+    """The package forgets what it has not found, and looks through all it has again."""
+    try:
+        _by_the_package(seller, address, model, Usage())
+    except LookupError:
+        return False
+    return True
+
+
+def _by_the_package(seller: str | None, address: str | None, model: str, usage: Usage) -> float:
     from genai_prices import Usage as Counted
     from genai_prices import calc_price
 
@@ -44,9 +66,6 @@ def _published(entry: Provider, model: str, usage: Usage) -> float | None:
         cache_read_tokens=usage.cached_input,
         cache_write_tokens=usage.cache_write,
     )
-    try:
-        if entry.priced_as is None and entry.base_url is not None:
-            return float(calc_price(counted, model, provider_api_url=entry.base_url).total_price)
-        return float(calc_price(counted, model, provider_id=entry.priced_as or entry.api).total_price)
-    except (LookupError, ValueError):  # nobody has published it, or what was counted makes no sense
-        return None
+    if address is not None:
+        return float(calc_price(counted, model, provider_api_url=address).total_price)
+    return float(calc_price(counted, model, provider_id=seller).total_price)

@@ -144,6 +144,12 @@ async def test_silence_is_a_timeout_before_and_within_a_reply(server: ModelServe
         assert (error.model_code, error.retryable) == ("ERR_TIMEOUT", True)
 
 
+async def test_a_reply_that_takes_its_time_is_no_silence(server: ModelServer, provider: str) -> None:
+    server.add(Reply(text=("One ", "two ", "three ", "four"), delay=0.2))
+    reply = await ask(provider, entry=Provider(api=api_of(provider), timeout_ms=600))
+    assert reply.text == "One two three four"
+
+
 async def test_a_key_that_is_missing_is_named(provider: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     variable = f"{provider.upper()}_API_KEY"
     for name in (variable, "OPENAI_ADMIN_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):

@@ -13,7 +13,7 @@ from agency.providers import STOCK
 from agency.providers.pools import Pools
 from agency.testing import ScriptedModel
 
-SDKS = {"openai", "anthropic", "httpx", "httpx2"}
+SDKS = {"openai", "anthropic", "httpx", "httpx2", "aiohttp", "genai_prices"}
 
 
 def loaded_by(program: str) -> set[str]:
@@ -25,7 +25,7 @@ def loaded_by(program: str) -> set[str]:
 def test_a_system_loads_no_sdk_before_it_is_prepared_and_then_those_of_its_models() -> None:
     system = "from agency import AgentSystem; system = AgentSystem('openai:x')"
     assert loaded_by(system) == set()
-    assert loaded_by(f"{system}; system.prepare()") >= {"openai"}
+    assert loaded_by(f"{system}; system.prepare()") >= {"openai", "aiohttp", "genai_prices"}
     assert "anthropic" not in loaded_by(f"{system}; system.prepare()")
     agent = "system.add_agent(name='a', description='-', prompt='-', model='anthropic:y')"
     assert loaded_by(f"{system}; {agent}; system.prepare()") >= {"openai", "anthropic"}
