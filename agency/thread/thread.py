@@ -121,7 +121,7 @@ class Thread:
         """
         rows = None
         if create is not None:
-            system.check(create[1])
+            system.check(create[1], runtime.providers())
             rows = {
                 "thread_id": create[0].id,
                 "metadata": create[0].model_dump_json(),
