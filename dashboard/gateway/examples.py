@@ -69,10 +69,10 @@ _RUN = {
         "turns": 2,
         **_USED,
         "children": _NOTHING,
-        "model": "anthropic:claude-sonnet-4-5",
+        "model": "anthropic:claude-sonnet-5",
         "attempts": [
             {
-                "model": "openai:gpt-5-mini",
+                "model": "openai:gpt-5.4-mini",
                 "turn": 1,
                 "code": "ERR_OVERLOADED",
                 "message": "openai is overloaded",
@@ -97,7 +97,7 @@ _STATE = {
         "threadId": _THREAD["id"],
         "parent": None,
         "agentType": "support",
-        "model": "openai:gpt-5-mini",
+        "model": "openai:gpt-5.4-mini",
         "todos": [],
         "files": {},
         "subagents": [],

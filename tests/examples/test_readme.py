@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import secrets
 import subprocess
 import sys
@@ -12,8 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from actors import Settings, local_ray
+from agency import open_thread
 from tests.gateways import Server
+from tests.models.script import Reply
+from tests.models.server import ModelServer
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
@@ -27,6 +33,7 @@ def block(*words: str) -> str:
 SUPPORT, TALK = block("def order_status"), block("Client(", "Thank you!")
 REFUND, DECIDE = block("def refund"), block("Client(", "decisions")
 (TASK,) = re.findall(r"agency run '(.*)' --system", README.read_text())
+GEOGRAPHER = block("class City")
 IN_ONE_PROCESS, WITHOUT_HTTP = block("open_thread("), block("Cluster.join(")
 
 
@@ -87,6 +94,24 @@ def test_the_program_without_a_server_runs_and_so_does_the_command(tmp_path: Pat
     terminal = run(tmp_path, None, "-m", "dashboard.command", "run", TASK, "--system", "support:system")
     assert terminal.returncode == 0, terminal.stderr
     assert "shipped" in terminal.stdout
+
+
+async def test_the_agent_with_everything_gets_its_answer_from_its_second_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "geography.py").write_text(GEOGRAPHER)
+    system = runpy.run_path(str(tmp_path / "geography.py"))["system"]
+    script = [Reply(status=529), Reply(text=('{"name": "Bern", ', '"people": 134000}'))]
+    async with ModelServer(script) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        async with open_thread(system, tmp_path / "thread.db", agent="geographer") as thread:
+            await thread.send("What is the capital of Switzerland?")
+            answer = await thread.wait(60)
+    assert (answer.errors, answer.data) == ((), {"name": "Bern", "people": 134000})
+    assert [(each.model, each.code) for each in answer.meta.attempts] == [("openai:gpt-5.4-mini", "ERR_OVERLOADED")]
+    assert answer.meta.model == "anthropic:claude-sonnet-5"
+    assert answer.meta.cost_usd and answer.meta.cost_usd < 0.001
 
 
 def test_the_fragments_of_the_readme_are_python() -> None:
