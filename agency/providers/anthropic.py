@@ -26,8 +26,10 @@ from agency.messages import Image, Message, ToolCall, Usage
 from agency.models import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
 from agency.providers.conversation import (
     OPENING,
+    CallIds,
     arguments_object,
     aside,
+    called,
     kept,
     read_arguments,
     replayed,
@@ -59,7 +61,6 @@ _STOPS: dict[str, ReplyStop] = {
     "model_context_window_exceeded": "context_overflow",
     "refusal": "content_filter",
 }
-_CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MARK = {"type": "ephemeral"}
 
 _THOUGHTS = ("thinking", "redacted_thinking")
@@ -86,45 +87,40 @@ class Messages:
         importlib.import_module("anthropic.resources.messages")
         return importlib.import_module("anthropic")
 
-    async def client(self, key: str | None) -> AsyncAnthropic | None:
+    async def client(self, key: str | None, headers: Mapping[str, str]) -> AsyncAnthropic | None:
         """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
         import anthropic
 
-        address, timeout = self._entry.base_url, patience(self._entry.timeout_ms)
+        pool = await _POOLS.get()
         try:
             client = anthropic.AsyncAnthropic(
-                api_key=key, base_url=address, max_retries=0, timeout=timeout, http_client=await _POOLS.get()
+                api_key=key,
+                base_url=self._entry.base_url,
+                default_headers=headers,
+                timeout=patience(self._entry.timeout_ms),
+                max_retries=0,
+                http_client=pool,
             )
         except anthropic.AnthropicError:
             return None
         if self._entry.base_url is not None:
-            client._custom_headers = {}  # what ANTHROPIC_CUSTOM_HEADERS says is nobody else's business
+            client._custom_headers = dict(headers)  # what ANTHROPIC_CUSTOM_HEADERS says is nobody else's business
         return client if client.api_key or client.auth_token or client.credentials else None
-
-    def use(self, client: AsyncAnthropic, key: str) -> None:
-        client.api_key = key
 
     def secrets(self, client: AsyncAnthropic) -> Sequence[str | None]:
         return (client.api_key, client.auth_token)
 
     async def ask(
-        self,
-        client: AsyncAnthropic,
-        request: ModelRequest,
-        headers: Mapping[str, str],
-        exchange: Exchange,
-        on_delta: OnDelta,
+        self, client: AsyncAnthropic, request: ModelRequest, exchange: Exchange, on_delta: OnDelta
     ) -> ModelReply:
         import anthropic
 
         model = f"{self._account.provider}:{request.model}"
         body = _body(request, self._entry, model)
         try:
-            stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(
-                stream=True, extra_headers=headers, **body
-            )
+            stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(stream=True, **body)
         except anthropic.BadRequestError as error:
-            if error.error_code is None and await _is_too_long(client, body, headers):
+            if error.error_code is None and await _is_too_long(client, body):
                 message = f"the conversation is too long for {model}"
                 raise failure("ERR_CONTEXT_OVERFLOW", message, request_id=error.request_id) from None
             raise
@@ -136,7 +132,7 @@ class Messages:
         return reply
 
 
-async def _is_too_long(client: AsyncAnthropic, body: Json, headers: Mapping[str, str]) -> bool:
+async def _is_too_long(client: AsyncAnthropic, body: Json) -> bool:
     """Whether a request that was refused is longer than its model takes. The API says so in prose only, so it is asked
     to count."""
     if len(to_json(body["messages"])) < _TOO_LONG_FROM:
@@ -145,8 +141,8 @@ async def _is_too_long(client: AsyncAnthropic, body: Json, headers: Mapping[str,
 
     counted = {name: body[name] for name in ("model", "messages", "system", "tools", "tool_choice") if name in body}
     try:
-        known = await client.models.retrieve(body["model"], extra_headers=headers)
-        count = await client.messages.count_tokens(extra_headers=headers, **counted)
+        known = await client.models.retrieve(body["model"])
+        count = await client.messages.count_tokens(**counted)
     except anthropic.APIError:
         return False
     return known.max_input_tokens is not None and count.input_tokens > known.max_input_tokens
@@ -240,13 +236,13 @@ def _thinks_already(turns: Sequence[Json]) -> bool:
 
 def _turns(messages: Sequence[Message], model: str, *, marked: bool) -> list[Json]:
     turns: list[Json] = []
-    ids = _CallIds()
+    ids = CallIds()
     lasting: Json | None = None  # the last block that the next call will have too
     for message, results in with_results(messages):
         if message.role != "assistant":
             _add(turns, "user", _said(message))
         else:
-            names = [ids.fitting(call) for call in message.tool_calls]
+            names = ids.of(message)
             _add(turns, "assistant", _assistant(message, names, replayed(message, model)))
             _add(turns, "user", [_result(result, name) for result, name in zip(results, names, strict=True)])
         if turns and not message.transient:
@@ -309,27 +305,13 @@ def _assistant(message: Message, names: Sequence[str], thoughts: Mapping[str, Js
 
 
 def _call(call: ToolCall, name: str) -> Json:
-    return {"type": "tool_use", "id": name, "name": call.name, "input": arguments_object(call)}
+    return {"type": "tool_use", "id": name, "name": called(call), "input": arguments_object(call)}
 
 
 def _result(result: Message, name: str) -> Json:
     block: Json = {"type": "tool_result", "tool_use_id": name, "content": result.content}
     failed = isinstance(result.meta, dict) and "status" in result.meta
     return {**block, "is_error": True} if failed else block
-
-
-class _CallIds:
-    """Ids that the API accepts: of letters, digits, '_' and '-', and each of them once. Others' ids may be neither."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-
-    def fitting(self, call: ToolCall) -> str:
-        name, number = call.id, len(self._used)
-        while name in self._used or not _CALL_ID.fullmatch(name):
-            name, number = f"call_{number}", number + 1
-        self._used.add(name)
-        return name
 
 
 # What comes back.

@@ -10,6 +10,7 @@ not read it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
@@ -63,6 +64,32 @@ def read_arguments(text: str) -> JsonValue:
     except ValueError:
         return text
     return value
+
+
+class CallIds:
+    """Ids that every API accepts: not long, of letters, digits, '_' and '-', and each of them once. What a model of
+    another provider has made up may be none of that."""
+
+    _FITTING = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def of(self, message: Message) -> list[str]:
+        """The ids of a message's calls."""
+        return [self._fitting(call) for call in message.tool_calls]
+
+    def _fitting(self, call: ToolCall) -> str:
+        name, number = call.id, len(self._used)
+        while name in self._used or not self._FITTING.fullmatch(name):
+            name, number = f"call_{number}", number + 1
+        self._used.add(name)
+        return name
+
+
+def called(call: ToolCall) -> str:
+    """The name of the tool, as APIs accept it: a model may have called one that cannot be."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unknown"
 
 
 def arguments_object(call: ToolCall) -> dict[str, JsonValue]:

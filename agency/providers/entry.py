@@ -127,6 +127,7 @@ class Provider(Wire):
 
     api: Api
     base_url: Annotated[str, Field(max_length=2_000), AfterValidator(_address)] | None = None
+    """As the SDKs want it: one of the `openai` kind ends in `/v1` or the like, one of the `anthropic` kind does not."""
     key: Reference | None = None
     headers: Annotated[dict[str, str], Field(max_length=50), AfterValidator(_headers)] = {}
     """Sent with every request. A value may be a reference; one that is a secret must be."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol, get_args
 from weakref import WeakKeyDictionary
@@ -31,15 +32,19 @@ class Api(Protocol):
 
     def sdk(self) -> ModuleType: ...
 
-    async def client(self, key: str | None) -> Any: ...
-
-    def use(self, client: Any, key: str) -> None: ...
+    async def client(self, key: str | None, headers: Mapping[str, str]) -> Any: ...
 
     def secrets(self, client: Any) -> Sequence[str | None]: ...
 
-    async def ask(
-        self, client: Any, request: ModelRequest, headers: Mapping[str, str], exchange: Exchange, on_delta: OnDelta
-    ) -> ModelReply: ...
+    async def ask(self, client: Any, request: ModelRequest, exchange: Exchange, on_delta: OnDelta) -> ModelReply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unlocked:
+    """What an entry's references refer to, now. Without a key, the SDK looks for one."""
+
+    key: str | None
+    headers: Mapping[str, str]
 
 
 class ProviderModel:
@@ -51,7 +56,7 @@ class ProviderModel:
         self._entry = entry
         self._account = Account(name, key=key, address=address)
         self._api: Api = kind(entry, self._account)
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Unlocked, Any]] = WeakKeyDictionary()
 
     def prepare(self) -> None:
         self._api.sdk()
@@ -65,38 +70,28 @@ class ProviderModel:
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         _check(request)
-        sdk = self._api.sdk()
-        client = await self._client()
-        headers = self._unlock(client)
-        hidden = [headers[name] for name, said in self._entry.headers.items() if is_reference(said)]
+        sdk, unlocked = self._api.sdk(), self._unlocked()
+        client = await self._client(unlocked)
+        hidden = [unlocked.headers[name] for name, said in self._entry.headers.items() if is_reference(said)]
         with self._account.failures(sdk, (*self._api.secrets(client), *hidden)) as exchange:
-            return await self._api.ask(client, request, headers, exchange, on_delta)
+            return await self._api.ask(client, request, exchange, on_delta)
 
-    async def _client(self) -> Any:
+    async def _client(self, unlocked: Unlocked) -> Any:
         """The client of the running loop: little more than a name for the connections that all share."""
         loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            client = await self._api.client(self._key())
+        held = self._clients.get(loop)
+        if held is None or held[0] != unlocked:
+            client = await self._api.client(unlocked.key, unlocked.headers)
             if client is None:
                 raise self._account.no_key(f"set {self._account.key}")
-            self._clients[loop] = client
-        return self._clients[loop]
+            held = self._clients[loop] = (unlocked, client)
+        return held[1]
 
-    def _unlock(self, client: Any) -> Mapping[str, str]:
-        """Give the client the key of now, and return the headers of now."""
-        if (key := self._key()) is not None:
-            self._api.use(client, key)
+    def _unlocked(self) -> Unlocked:
+        entry = self._entry
+        missing = NO_KEY if entry.base_url is not None else None
         try:
-            return self._entry.sent_headers()
-        except NoSecret as error:
-            raise self._account.no_key(str(error)) from None
-
-    def _key(self) -> str | None:
-        """None leaves it to the SDK."""
-        if self._entry.key is None:
-            return NO_KEY if self._entry.base_url is not None else None
-        try:
-            return secret(self._entry.key)
+            return Unlocked(secret(entry.key) if entry.key is not None else missing, entry.sent_headers())
         except NoSecret as error:
             raise self._account.no_key(str(error)) from None
 

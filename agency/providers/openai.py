@@ -24,8 +24,10 @@ from agency.messages import Image, Message, ToolCall, Usage
 from agency.models import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
 from agency.providers.conversation import (
     OPENING,
+    CallIds,
     arguments_object,
     aside,
+    called,
     kept,
     read_arguments,
     replayed,
@@ -67,39 +69,36 @@ class ChatCompletions:
         importlib.import_module("openai.resources.chat.completions")
         return importlib.import_module("openai")
 
-    async def client(self, key: str | None) -> AsyncOpenAI | None:
+    async def client(self, key: str | None, headers: Mapping[str, str]) -> AsyncOpenAI | None:
         """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
         import openai
 
-        address, timeout = self._entry.base_url, patience(self._entry.timeout_ms)
+        pool = await _POOLS.get()
         try:
             client = openai.AsyncOpenAI(
-                api_key=key, base_url=address, max_retries=0, timeout=timeout, http_client=await _POOLS.get()
+                api_key=key,
+                base_url=self._entry.base_url,
+                default_headers=headers,
+                timeout=patience(self._entry.timeout_ms),
+                max_retries=0,
+                http_client=pool,
             )
         except openai.OpenAIError:
             return None
         if self._entry.base_url is not None:
             client.organization = client.project = client.admin_api_key = None  # OpenAI's are nobody else's business
-            client._custom_headers = {}  # nor is what OPENAI_CUSTOM_HEADERS says
+            client._custom_headers = dict(headers)  # nor is what OPENAI_CUSTOM_HEADERS says
         return client if client.api_key else None
-
-    def use(self, client: AsyncOpenAI, key: str) -> None:
-        client.api_key = key
 
     def secrets(self, client: AsyncOpenAI) -> Sequence[str | None]:
         return (client.api_key,)
 
     async def ask(
-        self,
-        client: AsyncOpenAI,
-        request: ModelRequest,
-        headers: Mapping[str, str],
-        exchange: Exchange,
-        on_delta: OnDelta,
+        self, client: AsyncOpenAI, request: ModelRequest, exchange: Exchange, on_delta: OnDelta
     ) -> ModelReply:
         model = f"{self._account.provider}:{request.model}"
         stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(
-            stream=True, extra_headers=headers, **_body(request, self._entry, model)
+            stream=True, **_body(request, self._entry, model)
         )
         exchange.response = stream.response
         async with stream:
@@ -174,12 +173,15 @@ def _format(params: ModelParams) -> tuple[Json | None, str]:
 def _messages(system: str, messages: Sequence[Message], model: str, *, in_turns: bool) -> list[Json]:
     head: list[Json] = [{"role": "system", "content": system}] if system else []
     sent = list(head)
+    ids = CallIds()
     working = False  # with tools, since the user has spoken
     for message, results in with_results(messages):
         if message.role == "assistant":
             working = working or bool(message.tool_calls)
-            sent += _assistant(message, replayed(message, model) if working else {})
-            sent += [{"role": "tool", "tool_call_id": each.tool_call_id, "content": each.content} for each in results]
+            names = ids.of(message)
+            sent += _assistant(message, names, replayed(message, model) if working else {})
+            answers = zip(names, results, strict=True)
+            sent += [{"role": "tool", "tool_call_id": name, "content": each.content} for name, each in answers]
             continue
         working = working and message.role != "user"
         if message.role == "system" and not in_turns:
@@ -219,14 +221,15 @@ def _image(image: Image) -> Json:
     return {"type": "image_url", "image_url": {"url": address}}
 
 
-def _assistant(message: Message, thoughts: Mapping[str, JsonValue]) -> Iterator[Json]:
+def _assistant(message: Message, names: Sequence[str], thoughts: Mapping[str, JsonValue]) -> Iterator[Json]:
     if not (message.content or message.tool_calls):
         return
     said: Json = {"role": "assistant"}
     if message.content:
         said["content"] = message.content
     if message.tool_calls:
-        said["tool_calls"] = [_call(call, replay=bool(thoughts)) for call in message.tool_calls]
+        calls = zip(message.tool_calls, names, strict=True)
+        said["tool_calls"] = [_call(call, name, replay=bool(thoughts)) for call, name in calls]
     yield {**said, **{name: value for name, value in thoughts.items() if name != _SIGNED}}
 
 
@@ -234,9 +237,9 @@ _SIGNED = "signed"
 """Says that calls of the reply have data of their own, which goes back with them."""
 
 
-def _call(call: ToolCall, *, replay: bool) -> Json:
+def _call(call: ToolCall, name: str, *, replay: bool) -> Json:
     arguments = to_json(arguments_object(call)).decode()
-    sent = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    sent = {"id": name, "type": "function", "function": {"name": called(call), "arguments": arguments}}
     return {**sent, "extra_content": call.meta} if replay and call.meta is not None else sent
 
 

@@ -8,7 +8,7 @@ it was given. Where that cannot be done, the model is asked in words (`in_words`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Schema = dict[str, Any]
@@ -108,7 +108,7 @@ def _closed(schema: Schema) -> Schema:
     return _with_parts(kept, _closed)
 
 
-def _with_parts(schema: Schema, change: Any) -> Schema:
+def _with_parts(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     changed = dict(schema)
     for word in ("properties", "$defs", "definitions"):
         if word in changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +173,14 @@ async def test_a_tool_that_must_be_called_must_be_there(server: ModelServer, pro
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
-async def test_no_secret_is_in_an_error(
-    server: ModelServer, provider: str, status: int, monkeypatch: pytest.MonkeyPatch
+async def test_no_secret_is_in_an_error_or_a_log(
+    server: ModelServer,
+    provider: str,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("MINE", KEY)
     monkeypatch.setenv("EXTRA", OTHER)
     message = f"Wrong: {KEY}, {KEY[:9]}***, {OTHER}"
@@ -186,6 +192,9 @@ async def test_no_secret_is_in_an_error(
         assert not any(part in str(raised.value) for part in (KEY[:9], KEY[-6:], OTHER[:9], OTHER[-6:]))
         assert raised.value.__cause__ is None
     assert "Wrong" in str(raised.value)  # what is no secret is told
+    sent = [record for record in caplog.records if record.name.partition(".")[0] in ("openai", "anthropic", "httpx2")]
+    assert sent
+    assert not any(part in record.getMessage() for record in sent for part in (KEY[:9], OTHER[:9]))
     assert KEY not in f"{entry!r} {open_provider('mine', entry)!r} {entry.model_dump_json()}"
 
 

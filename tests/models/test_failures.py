@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from email.utils import formatdate
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from agency import EventType, ModelError, Thread
+from agency import EventType, Message, ModelError, Thread, ToolCall
 from agency.clock import now_ms
 from agency.codes import CODES
 from agency.providers.entry import Provider
@@ -182,6 +183,20 @@ def test_a_time_to_wait_until_is_read_as_well() -> None:
     wait = retry_after_ms({"retry-after": formatdate(now_ms() / 1000 + 60, usegmt=True)})
     assert wait is not None
     assert 50_000 < wait <= 60_000
+
+
+async def test_calls_that_another_api_would_refuse_are_named_anew(server: ModelServer, provider: str) -> None:
+    server.add(Reply(text=("Hi",)))
+    call = ToolCall(id="x" * 46, name="functions.look up!" + "x" * 64)
+    messages = [
+        Message(role="user", content="Look."),
+        Message(role="assistant", tool_calls=(call, ToolCall(id="", name=""))),
+        Message(role="tool", content="found", tool_call_id=call.id),
+    ]
+    await ask(provider, messages)
+    sent = json.dumps(server.requests[0].body)
+    assert all(name in sent for name in ("functions_look_up_", '"unknown"', "call_0", "call_1", "found"))
+    assert "x" * 46 not in sent.replace("functions_look_up_" + "x" * 46, "")
 
 
 # Within a thread.

@@ -126,7 +126,9 @@ async def test_a_broken_transcript_is_mended(server: ModelServer) -> None:
     sent = server.requests[0].body["messages"]
     assert [message["role"] for message in sent] == ["assistant", "tool", "tool", "system", "assistant", "tool"]
     assert [call["function"]["arguments"] for call in sent[0]["tool_calls"]] == [r'{"unreadable":"{\"x\": "}', "{}"]
-    assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ["1", "2", "2"]
+    ids = ["1", "2", "call_2"]
+    assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ids
+    assert [call["id"] for message in sent for call in message.get("tool_calls", ())] == ids
     assert [message["content"] for message in sent if message["role"] == "tool"][1:] == ["two", "another two"]
     assert "not known" in sent[1]["content"]
     assert "content" not in sent[0]
