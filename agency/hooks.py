@@ -7,6 +7,7 @@ of. A hook that raises ends the run with ERR_HOOK under its own name; it is neve
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal
@@ -50,6 +51,12 @@ class HookContext(Generic[Config]):
     def children(self) -> list[ChildLink]:
         """The threads that this one has started, oldest first."""
         return [_link(child) for child in records.children(self.store)]
+
+    def messages(self, after: int = 0, upto: int | None = None) -> list[Message]:
+        """The thread's messages behind the first `after`, up to the number `upto`."""
+        last = sys.maxsize if upto is None else upto
+        rows = self.store.query("SELECT body FROM messages WHERE seq > ? AND seq <= ? ORDER BY seq", (after, last))
+        return [Message.model_validate_json(str(body)) for (body,) in rows]
 
     def inject(self, role: Literal["user", "system"], content: str, *, transient: bool = False) -> None:
         """Add a user or system message; it joins the conversation at the next checkpoint of a run."""

@@ -1,8 +1,9 @@
 """Capabilities for agents, one module each. They know the library; the library does not know them."""
 
+from middleware.context import context
 from middleware.filesystem import filesystem
 from middleware.hitl import hitl
 from middleware.planning import planning
 from middleware.subagents import subagents
 
-__all__ = ["filesystem", "hitl", "planning", "subagents"]
+__all__ = ["context", "filesystem", "hitl", "planning", "subagents"]
