@@ -16,7 +16,8 @@ Schema = dict[str, Any]
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _SAID = frozenset({"description", "title"})
 _COMMON = frozenset({"type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "format"}) | _SAID
-_REFERRING = frozenset({"$ref", "$defs", "definitions"})
+_DEFINING = ("$defs", "definitions")
+_REFERRING = frozenset({"$ref", *_DEFINING})
 _SHAPES = frozenset({"properties", "required", "additionalProperties", "items"})
 _STRICT = (  # what OpenAI takes with `strict`
     _COMMON
@@ -26,6 +27,8 @@ _STRICT = (  # what OpenAI takes with `strict`
 _UNSAID = frozenset({"default", "examples", "$schema", "$id", "$comment", "readOnly", "writeOnly", "deprecated"})
 """What restricts nothing."""
 _DEEPEST = 10
+_OPTIONALS = 24
+_UNIONS = 16
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
@@ -45,7 +48,10 @@ def for_openai(schema: Mapping[str, Any]) -> tuple[Schema, bool]:
 def for_anthropic(schema: Mapping[str, Any]) -> Schema | None:
     """The schema as the model can be held to it, or None if it cannot."""
     given = dict(schema)
-    return None if _is_open(given) or _is_recursive(given) else _reduced(given)
+    if _is_open(given) or _is_recursive(given):
+        return None
+    reduced = _reduced(given)
+    return None if _is_too_much(reduced) else reduced
 
 
 # Looking at all parts of a schema.
@@ -81,16 +87,35 @@ def _is_open(schema: object) -> bool:
 
 def _is_recursive(schema: Schema) -> bool:
     """Whether a definition leads back to itself, or a reference anywhere but to a definition."""
-    defined = {
-        f"#/{at}/{name}": part for at in ("$defs", "definitions") for name, part in _mapping(schema.get(at)).items()
-    }
+    defined = {f"#/{at}/{name}": part for at in _DEFINING for name, part in _mapping(schema.get(at)).items()}
+    sound: set[str] = set()  # definitions that have been followed to their ends, each once
 
     def leads_astray(part: Schema, above: frozenset[str]) -> bool:
-        if (target := part.get("$ref")) is not None:
-            return target in above or target not in defined or leads_astray(defined[target], above | {target})
-        return any(leads_astray(each, above) for at, each in _parts(part) if at not in ("$defs", "definitions"))
+        target = part.get("$ref")
+        if target is None:
+            return any(leads_astray(each, above) for at, each in _parts(part) if at not in _DEFINING)
+        if target in sound:
+            return False
+        if target in above or target not in defined or leads_astray(defined[target], above | {target}):
+            return True
+        sound.add(target)
+        return False
 
-    return leads_astray(schema, frozenset()) or any(leads_astray(each, frozenset({at})) for at, each in defined.items())
+    return any(leads_astray({"$ref": each}, frozenset()) for each in defined) or leads_astray(schema, frozenset())
+
+
+def _is_too_much(schema: Schema) -> bool:
+    """Whether it is more than Anthropic compiles."""
+    every = list(_all_parts(schema))
+    missing = sum(len(_mapping(each.get("properties")).keys() - set(each.get("required") or ())) for each in every)
+    joined = any("$ref" in part for each in every for part in each.get("allOf") or ())
+    return joined or missing > _OPTIONALS or sum("anyOf" in each for each in every) > _UNIONS
+
+
+def _all_parts(schema: Schema) -> Iterator[Schema]:
+    yield schema
+    for _, part in _parts(schema):
+        yield from _all_parts(part)
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -131,7 +156,7 @@ def _fits(schema: Schema, depth: int) -> bool:
         return False
     if set(schema.get("required") or ()) != set(schema.get("properties") or ()):
         return False  # what may be missing
-    return all(_fits(part, depth if at in ("$defs", "definitions") else depth + 1) for at, part in _parts(schema))
+    return all(_fits(part, depth if at in _DEFINING else depth + 1) for at, part in _parts(schema))
 
 
 # Anthropic.
@@ -139,6 +164,9 @@ def _fits(schema: Schema, depth: int) -> bool:
 
 def _reduced(schema: Schema) -> Schema:
     """The schema without what the API refuses, which is told to the model instead."""
+    match schema.get("allOf"):
+        case [dict(same)] if not schema.keys() - _SAID - {"allOf"}:
+            schema = {**{word: said for word, said in schema.items() if word != "allOf"}, **same}
     if "$ref" in schema:
         return _with_parts({word: schema[word] for word in schema if word in _REFERRING}, _reduced)
     schema = _one_kind(schema)

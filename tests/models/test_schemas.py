@@ -108,6 +108,7 @@ def test_what_anthropic_refuses_is_said_to_the_model_instead() -> None:
     [
         ({"type": ["string", "null"]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
         ({"oneOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}]}),
+        ({"allOf": [{"type": "string"}], "title": "A"}, {"type": "string", "title": "A"}),
         ({"enum": ["a", 1, None]}, {"enum": ["a", 1, None]}),
         ({"type": "string", "format": "date"}, {"type": "string", "format": "date"}),
         (
@@ -139,7 +140,21 @@ def test_how_anthropic_has_it(part: dict[str, Any], sent: dict[str, Any]) -> Non
         {"$ref": "https://example.org/schema"},
         {"$ref": "#"},
         {"type": "object", "properties": {}, "patternProperties": {"^a": {"type": "string"}}},
+        {"allOf": [{"$ref": "#/$defs/a"}, {"type": "object"}], "$defs": {"a": {"type": "string"}}},
+        {"type": "object", "properties": {f"optional{number}": {"type": "string"} for number in range(25)}},
+        {"type": "array", "items": {"anyOf": [{"anyOf": [{"type": "string"}]}] * 17}},
     ],
 )
 def test_what_anthropic_cannot_be_told_is_left_to_words(given: dict[str, Any]) -> None:
     assert for_anthropic(given) is None
+
+
+def test_definitions_that_share_their_parts_are_followed_once_each() -> None:
+    defined: dict[str, Any] = {"d40": {"type": "string"}}
+    for number in reversed(range(40)):
+        part = {"$ref": f"#/$defs/d{number + 1}"}
+        properties = {"a": part, "b": part}
+        defined[f"d{number}"] = {"type": "object", "properties": properties, "required": ["a", "b"]}
+    schema = for_anthropic({"$ref": "#/$defs/d0", "$defs": defined})
+    assert schema is not None
+    assert schema["$defs"]["d0"]["additionalProperties"] is False
