@@ -7,7 +7,7 @@ when it polled is logged; in the end a second machine is given the same log with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pytest
@@ -23,10 +23,12 @@ from hypothesis.stateful import (
 from pydantic import JsonValue
 
 from agency.messages import Message, Usage
+from agency.spending import Spent
 from agency.turn import Limits, TurnMachine
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn.batch import distinct
+from agency.turn.machine import HANDED_IN
 from agency.turn.modes import ModeName
 from tests.agency.turn.turn_driver import (
     APPROVAL,
@@ -71,6 +73,15 @@ LIMITS = some.builds(
     turns=some.sampled_from([None, None, 1, 3]),
     time_ms=some.sampled_from([None, None, None, 1_500]),
     tokens=some.sampled_from([None, None, None, 12]),
+    cost_usd=some.sampled_from([None, None, None, 0.5]),
+)
+SURFACES = some.sampled_from(
+    [SURFACE, SURFACE, fx.SurfaceRef(digest="s2", model="first", fallbacks=("second", "third"), skipped=("blind",))]
+)
+CHILDREN = some.sampled_from([None, None, Spent(usage=Usage(input=3), cost_usd=0.1), Spent(cost_usd=None)])
+COSTS = some.sampled_from([0.0, 0.2, 0.2, None])
+OUTPUTS: some.SearchStrategy[fx.Output] = some.sampled_from(
+    [fx.Output(value={"n": 1}), fx.Output(code="ERR_JSON_OUTPUT_SCHEMA", problem="it does not fit")]
 )
 MODE: some.SearchStrategy[ModeName] = some.sampled_from(["tools", "code"])
 PATIENCE = some.sampled_from([1, 4, 9, 20, 40, 60])
@@ -104,6 +115,7 @@ FAILURES = some.builds(
     message=some.just("busy"),
     retryable=some.sampled_from([True, True, True, True, False]),
     retry_after_ms=some.sampled_from([None, 0, 40]),
+    room_made=some.sampled_from([False, False, False, True]),
 )
 USAGE = Usage(input=5, output=1)
 REFUSED = out.Failure(kind="resource_limit", message="the run's turns are used up")
@@ -318,7 +330,8 @@ class AnyOrder(RuleBasedStateMachine):
             self._begin(self.run + 1, data.draw(LIMITS), data.draw(MODE), data.draw(PATIENCE))
         elif self.machine.exhausted_by is not None:
             more = data.draw(some.sampled_from([1, 1_000_000]), label="lifted to")
-            self._take(fx.LimitsLifted(at=self._before(fate), time_ms=more, tokens=more), fate)
+            lifted = fx.LimitsLifted(at=self._before(fate), turns=more, time_ms=more, tokens=more, cost_usd=more)
+            self._take(lifted, fate)
         else:
             self._hear_from_outside(data, fate)
 
@@ -344,7 +357,7 @@ class AnyOrder(RuleBasedStateMachine):
         at = self._before(fate)
         match self.request:
             case fx.SyncSurface(id=effect):
-                self._take(fx.SurfaceSynced(id=effect, at=at, surface=SURFACE), fate)
+                self._take(self._surface(data, effect, at), fate)
             case fx.CallModel() as request:
                 self._take(self._model_answer(data, request, at), fate)
             case fx.CallTools() as request:
@@ -357,28 +370,53 @@ class AnyOrder(RuleBasedStateMachine):
                 self.at = max(at, until)
                 self._take(fx.Woke(id=effect, at=self.at), fate)
 
+    def _surface(self, data: some.DataObject, effect: int, at: int) -> fx.Input:
+        if data.draw(some.integers(0, 14), label="budget") == 0:
+            return fx.BudgetSpent(id=effect, at=at, code="ERR_AGENCY_COST")
+        surface, children = data.draw(SURFACES, label="surface"), data.draw(CHILDREN, label="children")
+        return fx.SurfaceSynced(id=effect, at=at, surface=surface, children=children)
+
     def _model_answer(self, data: some.DataObject, request: fx.CallModel, at: int) -> fx.Input:
-        kind = data.draw(some.sampled_from(["calls", "calls", "calls", "text", "code", "fails"]), label="model")
+        kinds = ["calls", "calls", "calls", "text", "code", "fails", "result", "hands in"]
+        kind = data.draw(some.sampled_from(kinds), label="model")
         if kind == "fails":
             return fx.ModelFailed(id=request.id, at=at, failure=data.draw(FAILURES, label="failure"))
         if kind == "calls":
             return self._tool_calls(data, request, at)
+        if kind in ("result", "hands in"):
+            return self._result(data, request, at, by_call=kind == "hands in")
         stop: fx.ReplyStop = data.draw(some.sampled_from(["stop"] * 15 + ["output_limit"]), label="stop")
         text = "```python\nprint(1)\n```" if kind == "code" else "done"
-        return fx.ModelReplied(id=request.id, at=at, reply=fx.ModelReply(text=text, stop=stop, usage=USAGE))
+        cost = data.draw(COSTS, label="cost")
+        reply = fx.ModelReply(text=text, stop=stop, usage=USAGE)
+        return fx.ModelReplied(id=request.id, at=at, reply=reply, cost_usd=cost)
+
+    def _result(self, data: some.DataObject, request: fx.CallModel, at: int, *, by_call: bool) -> fx.Input:
+        output = data.draw(OUTPUTS, label="output")
+        if not by_call:
+            return fx.ModelReplied(id=request.id, at=at, reply=fx.ModelReply(text="{}", usage=USAGE), output=output)
+        wrong = out.Failure(kind="invalid_request", message=output.problem)
+        self.expected["r"] = ok(HANDED_IN) if output.code is None else wrong
+        reply = fx.ModelReply(tool_calls=(call("r"),), usage=USAGE)
+        return fx.ModelReplied(id=request.id, at=at, reply=reply, output=replace(output, call="r"))
 
     def _tool_calls(self, data: some.DataObject, request: fx.CallModel, at: int) -> fx.Input:
         calls = tuple(call(call_id) for call_id in data.draw(CALL_IDS, label="calls"))
         reply = fx.ModelReply(tool_calls=calls, usage=USAGE)
         order = [c.id for c in distinct(reply).tool_calls]
         ask = data.draw(some.one_of(some.just(()), some.sets(some.sampled_from(order)).map(tuple)), label="ask")
+        refusals: dict[str, out.Settled] = {}
         if request.request.final:
             self.expected = dict.fromkeys(order, REFUSED)
         else:
             self.last_id = request.id + 1
             self.batch = Batch(effect=self.last_id, order=order)
             self.batch.waits = {i: "approval" if i in ask else "batch" for i in order} if ask else {}
-        return fx.ModelReplied(id=request.id, at=at, reply=reply, ask=ask)
+            unasked = [i for i in order[1:] if i not in ask]
+            if unasked and data.draw(some.booleans(), label="refuse one"):
+                refusals = {unasked[0]: failed("alone")}
+                self.batch.take(unasked[0], refusals[unasked[0]])
+        return fx.ModelReplied(id=request.id, at=at, reply=reply, ask=ask, refused=dict(refusals))
 
     def _tool_results(self, data: some.DataObject, request: fx.CallTools, at: int) -> fx.Input:
         assert self.batch is not None
@@ -444,6 +482,7 @@ class AnyOrder(RuleBasedStateMachine):
         calls = self.batch.runnable() if self.batch is not None else ["a"]
         return [
             fx.SurfaceSynced(id=effect, at=at, surface=SURFACE),
+            fx.BudgetSpent(id=effect, at=at, code="E"),
             fx.ModelReplied(id=effect, at=at, reply=fx.ModelReply(text="late")),
             fx.ModelFailed(id=effect, at=at, failure=fx.ModelFailure(code="E", message="late", retryable=True)),
             fx.ToolsAnswered(id=effect, at=at, outcomes={call_id: ok("late") for call_id in calls}),
@@ -455,7 +494,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _fits(self, given: fx.Input) -> bool:
         """Whether a right id makes this kind of answer right; what is not polled yet may be answered too."""
         kinds: dict[str, tuple[type[object], ...]] = {
-            "waiting_surface": (fx.SurfaceSynced,),
+            "waiting_surface": (fx.SurfaceSynced, fx.BudgetSpent),
             "waiting_model": (fx.ModelReplied, fx.ModelFailed),
             "waiting_code": (fx.CodeRan,),
             "waiting_checkpoint": (fx.CheckpointTaken,),
