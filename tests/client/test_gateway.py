@@ -9,15 +9,24 @@ from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
-from agency import Deny, Edit, Event, EventType, Limits
+from agency import Deny, Edit, Event, EventType, Limits, Message, ModelParams
+from agency.blueprint import ModelChoice
 from agency.client import Agency, AsyncClient, Client, Thread
 from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, WrongState
+from agency.messages import Image
+from agency.providers.entry import Provider
+from agency.tenancy import Budget
 from tests.actors.shop import calls, noting, say, script
 from tests.gateways import Serve, Server
 
 SLOW = 100.0
 """How long a gateway may take to be there again, on a machine that is busy with other tests."""
+
+
+class Order(BaseModel):
+    order: int
 
 
 def until(thread: Thread, kind: EventType, after: int = 0) -> list[Event]:
@@ -72,6 +81,51 @@ async def test_the_same_awaited(gateway: Server) -> None:
         await thread.delete()
         with pytest.raises(NotFound):
             await thread.info()
+
+
+def test_what_real_models_need_of_an_agency(agency: Agency) -> None:
+    assert agency.set_budget(tokens=1_000, cost_usd=2.5).budget == Budget(tokens=1_000, cost_usd=2.5)
+    assert agency.info().budget == agency.usage().budget == Budget(tokens=1_000, cost_usd=2.5)
+    assert agency.set_budget().budget == Budget()
+    entry = Provider(api="openai", base_url="http://127.0.0.1:9/v1", key="env:AGENCY_KEY_MINE")
+    assert agency.put_provider("mine", entry).entry == entry
+    assert {each.name: each.entry for each in agency.providers()}["mine"] == entry
+    chain = ("mine:m", ModelChoice(model="script:any"))
+    put = agency.put_blueprint(
+        "clerk", model=chain, params=ModelParams(max_tokens=9), output_schema=Order.model_json_schema()
+    )
+    assert (put.model, put.params.max_tokens, put.output_schema) == (chain, 9, Order.model_json_schema())
+    agency.delete_provider("mine")
+    with pytest.raises(NotFound):
+        agency.delete_provider("mine")
+    with pytest.raises(InvalidInput, match="AGENCY_KEY_"):
+        agency.put_provider("mine", Provider(api="openai", key="env:OPENAI_API_KEY"))
+
+
+def test_a_result_that_must_fit_images_and_a_limit_of_cost(agency: Agency) -> None:
+    image = Image(media_type="image/png", data="iVBORw0KGgo=")
+    sent = Message(role="user", content=script(say('{"order": 7}')), images=(image,))
+    thread = agency.create_thread("broker", sent, output_schema=Order, limits=Limits(cost_usd=1.0))
+    assert thread.wait(timeout=20).data == {"order": 7}
+    assert thread.state().state.messages[0].images == (image,)
+    thread.invoke(script(say("8")), output_schema={"type": "integer"}, limits=Limits(cost_usd=0.001))
+    run = thread.wait(timeout=20)
+    assert (run.data, run.meta.cost_usd, run.meta.model) == (8, 0.015, "priced:any")
+    lines = script(calls(("nothing", {})), say("9"))
+    thread.invoke(lines, limits=Limits(cost_usd=0.001))
+    assert thread.wait(timeout=20).errors[0].code == "ERR_COST_LIMIT"
+    thread.lift_limits(cost_usd=1.0)
+    assert thread.wait(timeout=20).data == "9"
+
+
+async def test_usage_and_providers_awaited(gateway: Server) -> None:
+    async with AsyncClient(gateway.url) as client:
+        agency = await client.create_agency("bakery")
+        assert (await agency.set_budget(turns=5)).budget.turns == 5
+        assert (await agency.usage()).threads == 0
+        await agency.put_provider("mine", Provider(api="anthropic", base_url="http://127.0.0.1:9"))
+        assert "mine" in [each.name async for each in agency.providers()]
+        await agency.delete_provider("mine")
 
 
 def test_a_message_with_a_key_is_taken_once(agency: Agency) -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from agency.client import Agency, Client
 from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
+from agency.turn.state import Limits
 from dashboard.command import app
 from tests.actors.shop import Line, calls, noting, say, script
 from tests.actors.waiting import eventually
@@ -57,6 +58,52 @@ def run(gateway: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def charge(ledger: Path, what: str) -> Line:
     return calls(("charge", {"ledger": str(ledger), "what": what}))
+
+
+# What is used, and may be.
+
+
+def test_usage_and_budget_are_shown_and_set(run: Any, bakery: Agency) -> None:
+    thread = bakery.create_thread("broker", script(calls(("nothing", {})), say("done")))
+    assert thread.wait(timeout=30).status == "completed"
+    rows = [line.split("\t") for line in run("usage", bakery.id).splitlines()]
+    assert rows[0] == ["turns", "2", "0", "no limit"]
+    assert rows[2:] == [["tokens", "30", "0", "no limit"], ["cost", "$0.03", "$0.00", "no limit"]]
+    set_to = json.loads(run("budget", bakery.id, "--cost-usd", "5", "--minutes", "1.5", "--json"))
+    assert set_to["budget"] == {"turns": None, "timeMs": 90_000, "tokens": None, "costUsd": 5.0}
+    rows = [line.split("\t") for line in run("budget", bakery.id, "--tokens", "1000").splitlines()]
+    assert [row[3] for row in rows] == ["no limit", "1.5", "1,000", "$5.00"]
+    assert bakery.usage().budget.tokens == 1_000
+    cleared = json.loads(run("budget", bakery.id, "--unlimited", "--turns", "9", "--json"))
+    assert cleared["budget"] == {"turns": 9, "timeMs": None, "tokens": None, "costUsd": None}
+    with pytest.raises(InvalidInput, match="say how much"):
+        run("budget", bakery.id)
+
+
+def test_a_run_that_has_used_up_a_limit_is_lifted(run: Any, bakery: Agency) -> None:
+    lines = script(calls(("nothing", {})), say("done"))
+    thread = bakery.create_thread("broker", lines, limits=Limits(cost_usd=0.01))
+    assert thread.wait(timeout=30).errors[0].code == "ERR_COST_LIMIT"
+    with pytest.raises(InvalidInput, match="say how much"):
+        run("lift", f"{bakery.id}/{thread.id}")
+    run("lift", f"{bakery.id}/{thread.id}", "--cost-usd", "1")
+    assert thread.wait(timeout=30).data == "done"
+
+
+def test_providers_are_put_listed_and_deleted(run: Any, bakery: Agency) -> None:
+    where = ("--agency", bakery.id)
+    entry = ("--base-url", "https://example.org/v1", "--key", "env:AGENCY_KEY_ROUTER", "--header", "X-Title=Bakery")
+    made = json.loads(run("providers", "put", "router", *entry, "--json", *where))
+    assert (made["entry"]["key"], made["entry"]["headers"]) == ("env:AGENCY_KEY_ROUTER", {"X-Title": "Bakery"})
+    rows = {line.split("\t")[0]: line.split("\t")[1:4] for line in run("providers", "list", *where).splitlines()}
+    assert rows["router"] == ["agency", "https://example.org/v1", "env:AGENCY_KEY_ROUTER"]
+    assert rows["demo"] == ["code", "", ""]
+    run("providers", "delete", "router", *where)
+    assert "router" not in {each.name for each in bakery.providers()}
+    for wrong in (("--key", "sk-0123456789"), ("--header", "no value")):
+        with pytest.raises(InvalidInput) as raised:
+            run("providers", "put", "router", *wrong, *where)
+        assert "sk-0123456789" not in str(raised.value)
 
 
 # Looking.

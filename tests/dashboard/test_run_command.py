@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from dashboard.command import app
 from tests.actors.shop import calls, say, script
 from tests.dashboard.terminals import agency, terminal
 from tests.gateways import Server
+from tests.models.script import Reply
+from tests.models.server import KEY, ModelServer
 
 SYSTEM = """
 import asyncio
@@ -101,6 +105,34 @@ def test_progress_tells_of_the_plan_of_calls_and_of_subagents(folder: Path) -> N
     assert "  editor  ✓ publish(path=" in done.stderr
     assert "✓ helper: " in done.stderr
     assert len(published(folder)) == 2  # the editor's, and its own
+
+
+async def test_models_of_the_settings_are_used_and_what_fails_and_what_it_costs_is_told(folder: Path) -> None:
+    (folder / "routed.py").write_text(
+        "from agency import AgentSystem\n"
+        "system = AgentSystem('routed:m').add_agent(\n"
+        "    name='author', description='Writes.', prompt='-', model=['routed:m', 'routed:n'])\n"
+    )
+    script = [Reply(status=529, error={"message": "busy"}), Reply(text=("Hello!",))]
+    async with ModelServer(script) as server:
+        prices = {"n": {"input": 1_000.0, "output": 2_000.0}}
+        entry = {"api": "openai", "baseUrl": f"{server.url}/v1", "key": "env:ROUTED_KEY", "prices": prices}
+        variables = {"AGENCY_PROVIDERS": json.dumps({"routed": entry}), "ROUTED_KEY": KEY, "no_proxy": "127.0.0.1"}
+        run = partial(agency, "run", "Hi?", "--system", "routed:system", folder=folder, **variables)
+        done = await asyncio.to_thread(run)
+    assert (done.returncode, done.stdout) == (0, "Hello!\n"), done.stderr
+    assert "✗ ERR_OVERLOADED " in done.stderr and "→ routed:n" in done.stderr
+    assert "15 tokens, $0.02, " in done.stderr
+    assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 2
+    assert KEY not in done.stderr
+
+
+def test_providers_that_cannot_be_read_are_told_of_and_not_repeated(folder: Path) -> None:
+    done = agency(
+        "run", "echo hi", *HERE, folder=folder, AGENCY_PROVIDERS=f'{{"x": {{"api": "openai", "key": "{KEY}"}}}}'
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "AGENCY_PROVIDERS: x.key: " in done.stderr and KEY not in done.stderr
 
 
 def test_as_json_it_is_the_envelope(folder: Path) -> None:
