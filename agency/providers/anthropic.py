@@ -145,7 +145,8 @@ async def _is_too_long(client: AsyncAnthropic, body: Json) -> bool:
         count = await client.messages.count_tokens(**counted)
     except anthropic.APIError:
         return False
-    return known.max_input_tokens is not None and count.input_tokens > known.max_input_tokens
+    window = known.max_input_tokens  # older models want room in it for the longest reply
+    return window is not None and count.input_tokens + body["max_tokens"] > window
 
 
 def _pool() -> httpx2.AsyncClient:
