@@ -311,3 +311,19 @@ async def test_a_run_that_has_used_up_its_limit_goes_on_when_it_is_lifted(
     await expect(answer(page)).to_have_text("done")
     await expect(banner(page)).to_be_hidden()
     await eventually(lambda: finished(http, agency, thread)["status"] == "completed")
+
+
+async def test_an_agency_that_has_used_up_its_budget_goes_on_when_it_is_raised(
+    gateway: Server, http: httpx.Client, agency: str, ledger: Path, visitor: Visitor
+) -> None:
+    http.put(f"/agency/{agency}/budget", json={"costUsd": 0.01, "turns": 90})
+    thread = create(http, agency, calls(noting(ledger, "x")), say("done"), agent="broker")
+    page = await visitor.open(gateway, link(agency, thread))
+    await expect(banner(page)).to_contain_text("The agency has used up its budget")
+    await expect(page.locator(".figures")).to_contain_text("15 tokens · $0.015 · ")
+    await banner(page).get_by_label("New budget of the agency in US dollars").fill("0.5")
+    await banner(page).get_by_role("button", name="Go on").click()
+    await expect(answer(page)).to_have_text("done")
+    await expect(page.locator(".figures")).to_contain_text("priced:any")
+    budget = http.get(f"/agency/{agency}/usage").json()["budget"]
+    assert (budget["costUsd"], budget["turns"]) == (0.5, 90)

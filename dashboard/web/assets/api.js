@@ -24,6 +24,7 @@ export const secret = {
 
 export const get = (path) => request("GET", path);
 export const post = (path, body = {}) => request("POST", path, body);
+export const put = (path, body) => request("PUT", path, body);
 
 async function request(method, path, body) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };

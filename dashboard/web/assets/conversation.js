@@ -5,7 +5,7 @@ import { markdown } from "/assets/markdown.js";
 import { address, statusView } from "/assets/sidebar.js";
 import { isSpeaking, transcript } from "/assets/transcript.js";
 import { waitingView } from "/assets/waiting.js";
-import { brief, clock, count, duration, isActive, number, pretty } from "/assets/words.js";
+import { brief, clock, count, duration, isActive, money, number, pretty } from "/assets/words.js";
 
 const ENTRIES_SHOWN = 200;
 const NEAR = 120;
@@ -89,17 +89,25 @@ function headView(agency, thread) {
 
 function figuresOf({ envelope, state, status, loadedAt }) {
   if (!envelope) return state?.model ?? "";
-  const { turns, tokensUsed, durationMs, costUsd } = envelope.meta;
+  const { turns, tokensUsed, durationMs, costUsd, model, attempts } = envelope.meta;
   const going = status === "running" ? Date.now() - loadedAt : 0; // time counts while the run is not paused
-  const cost = costUsd === null ? [] : [`$${costUsd.toFixed(4)}`];
   const tokens = `${number(tokensUsed.input + tokensUsed.output)} tokens`;
-  return [count(turns, "turn"), tokens, ...cost, duration(durationMs + going), state.model].join(" · ");
+  const failed = attempts.length ? [count(attempts.length, "failed attempt")] : [];
+  const time = duration(durationMs + going);
+  return [count(turns, "turn"), tokens, money(costUsd), time, model ?? state.model, ...failed].join(" · ");
 }
 
+/** The same in full, and what failed. */
 function tokensOf({ envelope }) {
   if (!envelope) return "";
-  const { input, output } = envelope.meta.tokensUsed;
-  return `${number(input)} tokens in, ${number(output)} out`;
+  const { tokensUsed, children, attempts } = envelope.meta;
+  const { input, output, cachedInput } = tokensUsed;
+  const below = children.tokensUsed.input + children.tokensUsed.output;
+  return [
+    `${number(input)} tokens in (${number(cachedInput)} from the cache), ${number(output)} out`,
+    ...(below ? [`of these ${number(below)} by subagents, ${money(children.costUsd)}`] : []),
+    ...attempts.map(({ model, turn, code, message }) => `turn ${turn}: ${model}: ${code} ${message}`),
+  ].join("\n");
 }
 
 // What was said.

@@ -3,7 +3,7 @@
 // Events say that something has changed, the state what it is now: after events it is loaded again. Text streams in
 // pieces that are stored nowhere; it is shown until the message that it became is in the state.
 
-import { get, Once, post, threadPath } from "/assets/api.js";
+import { agencyPath, get, Once, post, put, threadPath } from "/assets/api.js";
 import { Line, Refresh } from "/assets/line.js";
 
 export const EVENTS_SHOWN = 200;
@@ -82,6 +82,13 @@ export class Thread {
 
   async liftLimits(limits) {
     await post(this.path("/limits"), limits);
+    this.#refresh.soon();
+  }
+
+  /** Change one part of what all threads of the agency may use together; null takes that limit away. */
+  async changeBudget(change) {
+    const { budget } = await get(agencyPath(this.agency, "/usage"));
+    await put(agencyPath(this.agency, "/budget"), { ...budget, ...change });
     this.#refresh.soon();
   }
 

@@ -127,35 +127,52 @@ function parsed(text) {
   return value;
 }
 
-/** A run that has used up its time or tokens goes on under a new limit. */
+/** What a code says is used up: the limit's name, its unit, and what the run has used of it. */
+const LIMITS = {
+  TURNS: ["turns", "turns", ({ turns }) => turns],
+  TIME: ["timeMs", "ms", ({ durationMs }) => durationMs],
+  TOKEN: ["tokens", "tokens", ({ tokensUsed }) => tokensUsed.input + tokensUsed.output],
+  COST: ["costUsd", "US dollars", ({ costUsd }) => costUsd],
+};
+
+/** A run that has used up a limit, or its agency's budget, goes on under a new one. */
 function limitView() {
   const title = h("h2", { class: "title" });
   const said = h("p", { class: "hint" });
-  const field = h("input", { type: "number", min: "1", required: true });
+  const field = h("input", { type: "number", required: true });
   const label = h("label", {}, h("span"), field);
   const row = h("div", { class: "row" }, label, h("button", { class: "main" }, "Go on"));
   const form = h("form", { hidden: true }, title, said, row);
   let thread = null;
   let name = null;
-  onSubmit(form, () => thread.liftLimits({ [name]: Number(field.value) }));
+  let code = null;
+  onSubmit(form, () => {
+    const change = { [name]: label.hidden ? null : Number(field.value) };
+    return code.startsWith("ERR_AGENCY_") ? thread.changeBudget(change) : thread.liftLimits(change);
+  });
   return {
     node: form,
     update(shown) {
       thread = shown;
       const [error] = shown.envelope?.meta.pauseReason === "exhausted" ? shown.envelope.errors : [];
       form.hidden = error === undefined;
-      if (!error) {
-        name = null;
+      if (!error || error.code === code) {
+        code = error ? code : null;
         return;
       }
-      const { durationMs, tokensUsed } = shown.envelope.meta;
-      const wanted = error.code === "ERR_TIME_LIMIT" ? "timeMs" : "tokens";
-      const used = wanted === "timeMs" ? durationMs : tokensUsed.input + tokensUsed.output;
-      if (name !== wanted) field.value = 2 * used;
+      code = error.code;
+      const [wanted, unit, usedOf] = Object.entries(LIMITS).find(([word]) => code.includes(word))[1];
+      const shared = code.startsWith("ERR_AGENCY_");
+      const used = shared ? null : usedOf(shown.envelope.meta);
       name = wanted;
-      setText(title, "The run has reached a limit");
-      setText(said, `It has used ${number(used)} ${wanted === "timeMs" ? "ms" : "tokens"}. Give it more, or stop it.`);
-      setText(label.firstChild, wanted === "timeMs" ? "New limit in ms" : "New limit in tokens");
+      field.step = wanted === "costUsd" ? "any" : "1";
+      field.min = wanted === "costUsd" ? "0" : "1";
+      field.value = used === null ? "" : 2 * used;
+      label.hidden = code === "ERR_AGENCY_COST_UNKNOWN"; // no sum would do: that limit has to go
+      field.required = !label.hidden;
+      setText(title, shared ? "The agency has used up its budget" : "The run has reached a limit");
+      setText(said, used === null ? `${error.message}.` : `It has used ${number(used)} ${unit}. Give it more, or stop it.`);
+      setText(label.firstChild, shared ? `New budget of the agency in ${unit}` : `New limit in ${unit}`);
     },
   };
 }

@@ -34,6 +34,12 @@ export function duration(ms) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** A cost in US dollars, to what matters of it; null is unknown. */
+export function money(usd) {
+  if (usd === null) return "cost unknown";
+  return usd >= 1 || usd === 0 ? `$${usd.toFixed(2)}` : `$${Number(usd.toPrecision(2))}`;
+}
+
 export const number = (n) => n.toLocaleString("en");
 
 export function count(n, one, many = `${one}s`) {
