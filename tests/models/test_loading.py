@@ -89,3 +89,31 @@ async def test_a_pool_that_cannot_be_made_is_tried_again_the_next_time() -> None
         await pools.get()
     assert await pools.get() is await pools.get()
     assert len(attempts) == 2
+
+
+def test_a_provider_that_was_not_prepared_is_loaded_beside_the_event_loop() -> None:
+    program = """
+import asyncio, sys, threading, importlib
+from agency.models import ModelParams, ModelRequest
+from agency.providers import STOCK
+
+importer = []
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "openai":
+            importer.append(threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Watch())
+request = ModelRequest(model="m", system="", messages=[], tools=(), params=ModelParams(), key="k")
+
+async def main():
+    try:
+        await STOCK["openai"].respond(request, print)
+    except Exception as error:
+        print(type(error).__name__, importer)
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={}, check=True)
+    assert done.stdout == "ModelError [False]\n"
