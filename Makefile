@@ -41,6 +41,7 @@ format: setup ## mend what can be mended automatically
 
 bench: setup ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.turn
+	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.actors
 	$(BIN)/python -m benchmarks.gateway
 

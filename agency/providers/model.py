@@ -55,12 +55,14 @@ class ProviderModel:
         address = f"the base URL of {name}" if own else kind.address_variable
         self._entry = entry
         self._account = Account(name, key=key, address=address)
+        self._prepared = False
         self._api: Api = kind(entry, self._account)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Unlocked, Any]] = WeakKeyDictionary()
 
     def prepare(self) -> None:
         self._api.sdk()
         pricing.prepare()
+        self._prepared = True
 
     def capabilities(self, model: str) -> frozenset[Capability]:
         return _ALL if self._entry.capabilities is None else frozenset(self._entry.capabilities)
@@ -70,6 +72,8 @@ class ProviderModel:
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         _check(request)
+        if not self._prepared:  # that takes a second or two, and there are others to serve meanwhile
+            await asyncio.to_thread(self.prepare)
         sdk, unlocked = self._api.sdk(), self._unlocked()
         client = await self._client(unlocked)
         hidden = [unlocked.headers[name] for name, said in self._entry.headers.items() if is_reference(said)]
