@@ -369,7 +369,7 @@ def peek_terms(path: Path) -> tuple[dict[str, Provider], Budget] | None:
 def is_unfinished(path: Path) -> bool:
     """Whether the agency was interrupted while it made or deleted threads, or may have more to tell them."""
     unfinished = "SELECT 1 FROM threads WHERE state <> 'ready' UNION SELECT 1 FROM meta WHERE key = 'deleting'"
-    refused = "SELECT 1 FROM threads WHERE refused = 1"  # a column that older files do not have yet
+    refused = "SELECT 1 FROM threads WHERE refused = 1 AND reason = 'exhausted'"  # which older files do not have yet
     return bool(_peek(path, f"{unfinished} LIMIT 1") or _peek(path, f"{refused} LIMIT 1"))
 
 

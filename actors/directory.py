@@ -64,7 +64,7 @@ LOCK_SECONDS = 5.0
 HOUSE_SECONDS = 5.0
 HEAR_SECONDS = 1.0
 
-FRESH = frozenset({"summary", "threads", "counts", "usage"})
+FRESH = frozenset({"summary", "threads", "counts", "usage", "allowance"})
 """What is answered from the index, when it is up to date."""
 LOADING_SECONDS = 1.0
 STOPPING = "the installation is being stopped"
@@ -84,6 +84,7 @@ class Directory:
         self._alarms = Alarms(lambda address: self._background.go(self._rewake(address)))
         self._places: dict[Address, Place] = {}
         self._moving: dict[Address, asyncio.Task[Place]] = {}
+        self._hearing: dict[str, asyncio.Task[None]] = {}
         self._numbers = itertools.count(time.time_ns())
         self._loading: asyncio.Task[AgentSystem] | None = None
         self._agencies = Agencies(settings, self._loaded, self)
@@ -215,7 +216,16 @@ class Directory:
         return await answer(call())
 
     async def _hear(self, agency: str) -> None:
-        """Have hosts tell what they have not told yet, so that whoever asks finds what has happened before."""
+        """Have hosts tell what they have not told yet, so that whoever asks finds what has happened before. Those who
+        ask meanwhile are served together, by the next time."""
+        if (earlier := self._hearing.get(agency)) is not None:
+            await asyncio.wait({earlier})
+        if (hearing := self._hearing.get(agency)) is None:
+            hearing = self._hearing[agency] = asyncio.create_task(self._listen(agency))
+            hearing.add_done_callback(lambda _: self._hearing.pop(agency))
+        await asyncio.shield(hearing)
+
+    async def _listen(self, agency: str) -> None:
         hosts = {place.host for address, place in self._places.items() if address.agency == agency}
         told = await asyncio.gather(*(self._untold(host, agency) for host in hosts))
         if news := [each for some in told for each in some]:

@@ -133,7 +133,7 @@ async def test_a_new_agent_of_one_agency_is_unknown_to_the_others(cluster: Clust
     child = await only_child(agency, thread)
     assert (await child.metadata()).agent_type == "baker"
     other = await cluster.create_agency("butchery")
-    with pytest.raises(NotFound, match="there is no agent 'baker'; there are careful, clerk"):
+    with pytest.raises(NotFound, match="there is no agent 'baker'; there are broker, careful, clerk"):
         await other.create_thread("baker")
 
 

@@ -193,7 +193,7 @@ async def test_a_budget_counts_at_once_for_threads_that_are_awake_and_a_lower_on
 
 async def test_many_who_spend_at_once_overdraw_by_no_more_than_a_call_each(agency: AgencyHandle, ledger: Path) -> None:
     await agency.set_budget(Budget(tokens=10 * CALL))
-    threads = await asyncio.gather(*(agency.create_thread("broker", steps(ledger, 5)) for _ in range(4)))
+    threads = await asyncio.gather(*(agency.create_thread("broker", steps(ledger, 11)) for _ in range(4)))
     for thread in threads:
         await paused(thread)
     used = await tokens(agency)
@@ -201,7 +201,7 @@ async def test_many_who_spend_at_once_overdraw_by_no_more_than_a_call_each(agenc
     await agency.set_budget(Budget(tokens=1_000 * CALL))
     for thread in threads:
         assert (await settled(thread)).data == "done"
-    assert await tokens(agency) == 20 * CALL
+    assert await tokens(agency) == 44 * CALL
 
 
 async def test_children_spend_their_agencys_budget_and_go_on_with_it(agency: AgencyHandle) -> None:

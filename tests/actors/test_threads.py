@@ -244,13 +244,14 @@ async def test_children_on_several_hosts_complete_and_report(install: Install, l
 
 
 async def test_a_child_that_cannot_be_made_or_fails_is_reported_too(agency: AgencyHandle, ledger: Path) -> None:
-    await agency.put_blueprint({"name": "worker", "limits": {"turns": 1}})
-    endless = task(*(calls(noting(ledger, "x")) for _ in range(5)))
-    parent = await agency.create_thread("clerk", script(calls(endless, task(say("no"), to="retired")), say("so be it")))
+    speechless = task(calls(noting(ledger, "x")))  # its model has no second line
+    parent = await agency.create_thread(
+        "clerk", script(calls(speechless, task(say("no"), to="retired")), say("so be it"))
+    )
     run = await parent.wait(PATIENCE)
     assert (run.status, run.data) == ("completed", "so be it")
     failed, refused = await texts(parent, "tool")
-    assert "the subagent failed: ERR_MAX_TURNS" in failed
+    assert "the subagent failed: ERR_" in failed
     assert "no agent 'retired'" in refused
 
 
