@@ -7,21 +7,21 @@ A tool that ends the run with `Finish`, or code that submits a value, speaks for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
-from pydantic_core import from_json
 
 from agency.errors import InvalidInput
 from agency.messages import ToolCall
 from agency.models import ToolSpec
 from agency.turn.effects import ModelReply, Output
 from agency.turn.outcomes import Failure, Settled
-from agency.wire import explain
+from agency.wire import explain, read_json
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError as SchemaProblem
+    from jsonschema_rs import Draft202012Validator as Validator
 
 Schema = dict[str, JsonValue]
 OutputType = type[BaseModel] | Mapping[str, JsonValue]
@@ -34,56 +34,40 @@ SCHEMA_CHARS = 100_000
 PROBLEMS = 5
 ALONE = "hand in the result alone, once the other calls have their results"
 _DESCRIPTION = "Hand in the result of your work. Call this, and no other tool beside it, when you are done."
-_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+SHARED = ("$defs", "definitions")
+_TO_SHARED = tuple(f"#/{name}/" for name in SHARED)
+_SCHEMA: TypeAdapter[Schema] = TypeAdapter(dict[str, JsonValue])
 
 
 def as_schema(wanted: OutputType) -> Schema:
     """The schema, checked; `InvalidInput` says what is wrong with it."""
     if isinstance(wanted, type):
         return wanted.model_json_schema()
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
-
-    schema = dict(wanted)
     try:
-        written = _JSON.dump_json(_JSON.validate_python(schema))
-        Draft202012Validator.check_schema(schema)
-    except ValidationError as error:
-        raise InvalidInput(f"the output's schema is no JSON: {explain(error)}") from error
-    except SchemaError as error:
-        raise InvalidInput(f"the output's schema is no JSON schema: {error.message}") from error
+        schema = _SCHEMA.validate_python(dict(wanted))
+        written = _SCHEMA.dump_json(schema)
+    except (ValidationError, ValueError, RecursionError) as error:
+        why = explain(error) if isinstance(error, ValidationError) else str(error)
+        raise InvalidInput(f"the output's schema is no JSON: {why}") from error
     if len(written) > SCHEMA_CHARS:
         raise InvalidInput(f"the output's schema has {len(written)} bytes; {SCHEMA_CHARS} are accepted")
-    if outside := [ref for ref in _references(schema) if not ref.startswith("#")]:
-        raise InvalidInput(f"the output's schema refers to {outside[0]!r}: it can only refer to its own parts")
-    if dangling := [ref for ref in _references(schema) if not _leads_somewhere(schema, ref)]:
-        raise InvalidInput(f"the output's schema refers to {dangling[0]!r}, which is not there")
+    _validator(schema)
     return schema
 
 
-def _references(schema: JsonValue) -> Iterator[str]:
-    match schema:
-        case dict():
-            for key, value in schema.items():
-                if key in ("$ref", "$dynamicRef") and isinstance(value, str):
-                    yield value
-                yield from _references(value)
-        case list():
-            for value in schema:
-                yield from _references(value)
+def _validator(schema: Schema) -> Validator:
+    """In Rust, because a pattern that takes for ever in Python's `re` would take the whole process with it."""
+    from jsonschema_rs import Draft202012Validator, ValidationError
+
+    try:
+        return Draft202012Validator(schema, retriever=_refuse)
+    except (ValidationError, ValueError) as error:
+        why = getattr(error, "message", None) or str(error)
+        raise InvalidInput(f"the output's schema cannot be used: {why:.300}") from error
 
 
-def _leads_somewhere(schema: Schema, ref: str) -> bool:
-    """Whether a pointer ('#/$defs/Order') finds its part; anchors are left to the validator."""
-    if not ref.startswith("#/"):
-        return True
-    part: JsonValue = schema
-    for step in ref[2:].split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(part, dict) or name not in part:
-            return False
-        part = part[name]
-    return True
+def _refuse(address: str) -> JsonValue:
+    raise ValueError(f"it can only refer to its own parts, not to {address}")
 
 
 # What is asked for.
@@ -111,11 +95,29 @@ def _is_object(schema: Schema) -> bool:
 
 
 def _as_object(schema: Schema) -> Schema:
+    """The schema, or one of an object that holds the value. What others refer to stays where it is."""
     if _is_object(schema):
         return schema
-    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    inner = _moved({key: value for key, value in schema.items() if key not in SHARED})
     whole: Schema = {"type": "object", "properties": {FIELD: inner}, "required": [FIELD], "additionalProperties": False}
-    return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
+    return {**whole, **{key: _moved(schema[key]) for key in SHARED if key in schema}}
+
+
+def _moved(part: JsonValue) -> JsonValue:
+    """A part of a schema whose root is now inside an object: references to the root follow it."""
+    match part:
+        case dict():
+            return {key: _led(value) if key == "$ref" else _moved(value) for key, value in part.items()}
+        case list():
+            return [_moved(value) for value in part]
+        case _:
+            return part
+
+
+def _led(ref: JsonValue) -> JsonValue:
+    if isinstance(ref, str) and (ref == "#" or ref.startswith("#/")) and not ref.startswith(_TO_SHARED):
+        return f"#/properties/{FIELD}{ref[1:]}"
+    return ref
 
 
 # What comes back.
@@ -134,9 +136,9 @@ def judge(
         refusal = Failure(kind="invalid_request", source="policy", message=ALONE)
         return None, {call.id: refusal for call in handed_in}
     try:
-        value: JsonValue = from_json(text)
+        value = read_json(text)
     except ValueError as error:
-        problem = "it is empty" if not text.strip() else f"it is no JSON ({error})"
+        problem = f"it is no JSON ({error})" if text.strip() else "it is empty"
         return Output(code="ERR_JSON_OUTPUT_PARSE", problem=problem), {}
     return _checked(value, schema, model, None), {}
 
@@ -157,10 +159,10 @@ def _checked(value: JsonValue, schema: Schema, model: type[BaseModel] | None, ca
 
 
 def _problems(value: JsonValue, schema: Schema, model: type[BaseModel] | None) -> Iterator[str]:
-    from jsonschema import Draft202012Validator
-
-    found: Sequence[SchemaProblem] = sorted(Draft202012Validator(schema).iter_errors(value), key=lambda e: e.json_path)
-    yield from (f"{problem.json_path}: {problem.message:.300}" for problem in found)
+    found = list(islice(_validator(schema).iter_errors(value), PROBLEMS))
+    for problem in found:
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.instance_path)
+        yield f"${where}: {problem.message:.300}"
     if model is not None and not found:  # it may ask for more than a schema can say
         try:
             model.model_validate(value)

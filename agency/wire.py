@@ -6,6 +6,7 @@ import math
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import from_json
 
 
 class Wire(BaseModel):
@@ -35,6 +36,26 @@ def sayable(value: JsonValue) -> JsonValue:
 
 def sayable_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def read_json(text: str) -> JsonValue:
+    """What a text says as JSON; `ValueError` if it is none. Parsers take infinities, and JSON has none."""
+    value: JsonValue = from_json(text)
+    if not _is_finite(value):
+        raise ValueError("it holds a number that JSON does not have")
+    return value
+
+
+def _is_finite(value: JsonValue) -> bool:
+    match value:
+        case float():
+            return math.isfinite(value)
+        case list():
+            return all(_is_finite(each) for each in value)
+        case dict():
+            return all(_is_finite(each) for each in value.values())
+        case _:
+            return True
 
 
 def explain(error: ValidationError) -> str:

@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from agency.messages import Message, ToolCall
-from agency.wire import sayable
+from agency.wire import read_json, sayable
 
 NO_RESULT = "(The result of this call is not known.)"
 OPENING = "(The beginning of this conversation is not shown.)"
@@ -60,10 +59,9 @@ def read_arguments(text: str) -> JsonValue:
     if not text.strip():
         return {}
     try:
-        value: JsonValue = from_json(text)
+        return read_json(text)
     except ValueError:
         return text
-    return value
 
 
 class CallIds:

@@ -143,7 +143,11 @@ class Asker:
         text = said + reply.text
         if self.output is None or MODES[self._blueprint.mode].goes_on(reply, text):
             return None, {}
-        return output.judge(reply, text, self.output, self._system.output_model(self.output), self.offered())
+        try:
+            return output.judge(reply, text, self.output, self._system.output_model(self.output), self.offered())
+        except Exception as error:  # a pydantic model may do whatever it likes, and the reply is paid for
+            log.exception("the result of thread %s cannot be checked", self._store.thread_id)
+            return Output(code="ERR_JSON_OUTPUT_SCHEMA", problem=f"it cannot be checked: {error}"), {}
 
     def offered(self) -> Collection[str]:
         """The names of the tools that the latest call offered."""

@@ -112,7 +112,7 @@ class Driver:
     ) -> None:
         """Start a new run. `limits` and `output` take the place of the blueprint's."""
         at = now_ms()
-        schema = self._asker.output = output or self._blueprint.output_schema
+        schema = self._asker.output = self._blueprint.output_schema if output is None else output
         self.n = draft.run
         self.machine = TurnMachine.begin(
             run=self.n,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 from pydantic import BaseModel, JsonValue, field_validator
 
@@ -105,6 +107,8 @@ async def test_another_hands_its_result_in_by_a_tool(tmp_path: Path) -> None:
         ('{"city": "Bern"}', "ERR_JSON_OUTPUT_SCHEMA"),
         ('{"city": "Bern", "people": "many"}', "ERR_JSON_OUTPUT_SCHEMA"),
         ("```json\n{}\n```", "ERR_JSON_OUTPUT_PARSE"),
+        ('{"city": "Bern", "people": NaN}', "ERR_JSON_OUTPUT_PARSE"),
+        ('{"city": "Bern", "people": 1e999}', "ERR_JSON_OUTPUT_PARSE"),
     ],
 )
 async def test_a_result_that_does_not_fit_is_repaired_twice_and_then_an_error(
@@ -124,7 +128,7 @@ async def test_prose_from_a_model_that_should_hand_in_by_a_tool_is_sent_back(tmp
     run = await told.run()
 
     assert run.data == RIGHT
-    assert "is not of type 'string'" in told.messages[-3].content
+    assert 'is not of type "string"' in told.messages[-3].content
 
 
 async def test_arguments_that_are_no_json_are_sent_back(tmp_path: Path) -> None:
@@ -141,6 +145,53 @@ async def test_a_result_handed_in_beside_other_calls_is_refused_and_the_others_r
 
     looked, refused, accepted = [m.content for m in told.messages if m.role == "tool"]
     assert (looked, "alone" in refused, accepted, run.data) == ("seen", True, "Accepted.", RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$ref": "#/definitions/N", "definitions": {"N": {"type": "integer"}}}, 7),
+        ({"type": "array", "items": {"$ref": "#"}}, [[], [[]]]),
+        ({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/anyOf/0"}}]}, [1]),
+        ({"$ref": "#/$defs/a%20b", "$defs": {"a b": {"type": "integer"}}}, 7),
+        ({"$ref": "#"}, 1),
+        ({}, {"whatever": [1]}),
+    ],
+)
+async def test_whatever_a_schema_refers_to_is_found_also_inside_an_object(
+    schema: dict[str, JsonValue], value: JsonValue, tmp_path: Path
+) -> None:
+    told = Told(native(json.dumps({"result": value})), tmp_path, output_schema=schema)
+
+    assert (await told.run()).data == value
+    asked = told.model.requests[0].params.response_format
+    assert asked is not None
+    wrapped = as_schema(asked["json_schema"]["schema"])  # type: ignore[index,call-overload,arg-type]
+    jsonschema_rs.validate(wrapped, {"result": value})
+
+
+@pytest.mark.timeout(30)
+async def test_a_pattern_that_would_take_for_ever_takes_no_time(tmp_path: Path) -> None:
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    run = await Told(native(*[json.dumps({"a": "a" * 40 + "!"})] * 3), tmp_path, output_schema=schema).run()
+
+    assert run.errors[0].code == "ERR_JSON_OUTPUT_SCHEMA"
+
+
+class Touchy(BaseModel):
+    city: str
+
+    @field_validator("city")
+    @classmethod
+    def _breaks(cls, city: str) -> str:
+        raise RuntimeError("no idea")
+
+
+async def test_a_pydantic_model_that_breaks_loses_nothing_that_was_paid_for(tmp_path: Path) -> None:
+    run = await Told(native(*['{"city": "Bern"}'] * 3), tmp_path, output_schema=Touchy).run()
+
+    assert (run.errors[0].code, "no idea" in run.errors[0].message) == ("ERR_JSON_OUTPUT_SCHEMA", True)
+    assert run.meta.tokens_used.total == 45
 
 
 @pytest.mark.parametrize(
@@ -219,9 +270,11 @@ async def test_a_tool_of_that_name_gives_way_to_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ({"type": "nonsense"}, "no JSON schema"),
+        ({"type": "nonsense"}, "cannot be used"),
         ({"$ref": "https://example.org/x.json"}, "its own parts"),
-        ({"$ref": "#/$defs/Missing"}, "is not there"),
+        ({"$ref": "#/$defs/Missing"}, "does not exist"),
+        ({"properties": {"a": {"$ref": "#nope"}}}, "does not exist"),
+        ({"pattern": "("}, "regex"),
         ({"enum": ["x" * 200_000]}, "are accepted"),
         ({"const": {1, 2}}, "no JSON"),
     ],
