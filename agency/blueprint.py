@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import (
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from agency.models import Capability, ModelParams
 from agency.turn.modes import ModeName
@@ -24,7 +31,22 @@ class ModelChoice(Wire):
     requires: tuple[Capability, ...] = ()
 
 
-Models = ModelName | Annotated[tuple[ModelName | ModelChoice, ...], Field(min_length=1, max_length=20)]
+def _plainly(models: object, check: ValidatorFunctionWrapHandler) -> str | tuple[str | ModelChoice, ...]:
+    """What is wrong with one of several forms is hard to read; which forms there are is not."""
+    try:
+        checked: str | tuple[str | ModelChoice, ...] = check(models)
+    except ValidationError:
+        raise ValueError(
+            "a model reads 'provider:model'; a chain is a list of 1 to 20 of them, or of {model, requires}, where "
+            f"`requires` are some of {', '.join(get_args(Capability))}"
+        ) from None
+    return checked
+
+
+Models = Annotated[
+    ModelName | Annotated[tuple[ModelName | ModelChoice, ...], Field(min_length=1, max_length=20)],
+    WrapValidator(_plainly),
+]
 """A model, or a chain of them: if one fails in a way that may pass, the next is asked."""
 
 

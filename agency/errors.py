@@ -27,7 +27,10 @@ of `agency/codes.py`, or by the `model_code` of a provider's `ModelError`, which
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from agency.messages import Usage
 
 FailureKind = Literal[
     "invalid_request",
@@ -121,7 +124,8 @@ class Interrupted(AgencyError):
 
 
 class ModelError(AgencyError):
-    """What a model provider raises. `model_code` is one of the run's error codes (ERR_API, ERR_AUTH, …)."""
+    """What a model provider raises. `model_code` is one of the run's error codes (ERR_API, ERR_AUTH, …); `usage` is
+    what the call had used before it failed, if that is known."""
 
     code = "ERR_MODEL"
 
@@ -133,11 +137,13 @@ class ModelError(AgencyError):
         retryable: bool = False,
         retry_after_ms: int | None = None,
         request_id: str | None = None,
+        usage: Usage | None = None,
     ) -> None:
         self.model_code = model_code
         self.retryable = retryable
         self.retry_after_ms = retry_after_ms
         self.request_id = request_id
+        self.usage = usage
         super().__init__(message)
 
 

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from agency.messages import Message, Usage
 from agency.turn.effects import ModelReply
@@ -41,10 +41,10 @@ class ModelParams(Wire):
     """None leaves a parameter to the provider's default."""
 
     tool_choice: Literal["auto", "none", "required"] | OneTool = "auto"
-    temperature: float | None = None
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     """Left out where the API has none: Anthropic's."""
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
+    max_tokens: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    stop: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(max_length=16)] = ()
     reasoning: Reasoning | None = None
     response_format: dict[str, JsonValue] | None = None
     """As OpenAI has it: `{"type": "json_schema", "json_schema": {"name": …, "schema": …}}` holds any model to a schema

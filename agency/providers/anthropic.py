@@ -126,7 +126,7 @@ class Messages:
             raise
         exchange.response = stream.response
         async with stream:
-            reply = await _read(stream, model, on_delta)
+            reply = await _read(stream, model, exchange, on_delta)
         if reply is None:
             raise self._account.cut_short(exchange)
         return reply
@@ -360,7 +360,9 @@ class _Block:
                 return None
 
 
-async def _read(stream: AsyncStream[RawMessageStreamEvent], model: str, on_delta: OnDelta) -> ModelReply | None:
+async def _read(
+    stream: AsyncStream[RawMessageStreamEvent], model: str, exchange: Exchange, on_delta: OnDelta
+) -> ModelReply | None:
     """The reply, or None if it ended before it was whole."""
     blocks: dict[int, _Block] = {}
     counts: dict[str, int] = {}
@@ -371,10 +373,12 @@ async def _read(stream: AsyncStream[RawMessageStreamEvent], model: str, on_delta
                 blocks[event.index].add(event.delta, on_delta)
             case "message_start":
                 counts |= _counts(event.message.usage)
+                exchange.usage = _usage(counts)
             case "content_block_start":
                 blocks[event.index] = _Block(event.content_block.to_dict())
             case "message_delta":
                 counts |= _counts(event.usage)
+                exchange.usage = _usage(counts)
                 stop = event.delta.stop_reason or stop
     return None if stop is None else _reply(list(blocks.values()), _usage(counts), stop, model)
 

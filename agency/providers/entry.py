@@ -35,6 +35,7 @@ ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", m
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00\r\n]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECRET_HEADER = re.compile(r"authorization|key$|token$|secret|cookie|password|credential|^x-auth", re.IGNORECASE)
+_OF_THE_CONNECTION = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te"})
 _AS_REFERENCE = "must say where the key is, as in 'env:NAME' or 'file:/path', and never be the key itself"
 
 
@@ -90,6 +91,8 @@ def _headers(value: dict[str, str]) -> dict[str, str]:
     for name, said in value.items():
         if not _HEADER.fullmatch(name):
             raise ValueError("a name of a header has letters, digits and '-'")
+        if name.lower() in _OF_THE_CONNECTION:
+            raise ValueError(f"header {name!r} belongs to the connection, and cannot be set")
         if not is_reference(said):
             if _SECRET_HEADER.search(name):
                 raise ValueError(f"header {name!r} {_AS_REFERENCE}")
@@ -101,6 +104,9 @@ def _headers(value: dict[str, str]) -> dict[str, str]:
 def _body(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if ours := value.keys() & {"model", "messages", "stream"}:
         raise ValueError(f"{', '.join(sorted(ours))}: not for an entry to say")
+    for name, said in value.items():
+        if isinstance(said, str) and _SECRET_HEADER.search(name):
+            raise ValueError(f"field {name!r} looks like a key, and an entry holds none: use `key` or `headers`")
     return value
 
 

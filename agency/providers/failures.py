@@ -36,6 +36,7 @@ from typing import Protocol
 from agency.clock import now_ms
 from agency.codes import CODES
 from agency.errors import ModelError
+from agency.messages import Usage
 
 WORDS_CHARS = 300
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
@@ -96,6 +97,14 @@ class Exchange:
     secrets: Sequence[str | None]
     response: Response | None = None
     """Set once the reply has begun."""
+    usage: Usage | None = None
+    """What it has used so far, as soon as it says so."""
+    refused: bool = False
+    """Whether the model has said that it will not answer."""
+
+    @property
+    def request_id(self) -> str | None:
+        return _request_id(self.response, self.secrets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,7 @@ class Account:
     def cut_short(self, exchange: Exchange) -> ModelError:
         """For a reply that ended before it was whole."""
         message = f"the reply of {self.provider} ended before it was whole; if it always does, check {self.address}"
-        return failure("ERR_STREAM_INCOMPLETE", message, request_id=_request_id(exchange.response))
+        return failure("ERR_STREAM_INCOMPLETE", message, request_id=exchange.request_id)
 
     @contextmanager
     def failures(self, sdk: ModuleType, secrets: Sequence[str | None]) -> Iterator[Exchange]:
@@ -120,12 +129,14 @@ class Account:
         exchange = Exchange(sdk, secrets)
         try:
             yield exchange
-        except ModelError:
+        except ModelError as error:
+            error.usage = exchange.usage
             raise
         except Exception as error:
             told = self._told(error, exchange)
             if told is None:
                 raise
+            told.usage = exchange.usage
             raise told from None
 
     def _told(self, error: Exception, exchange: Exchange) -> ModelError | None:
@@ -138,13 +149,13 @@ class Account:
             return self._answered(error, exchange)
         if exchange.response is not None and isinstance(error, (*_MISREAD, sdk.APIError)):
             message = f"the reply of {self.provider} is not as its API has it ({type(error).__name__})"
-            return failure("ERR_STREAM_PARSE", message, request_id=_request_id(exchange.response))
+            return failure("ERR_STREAM_PARSE", message, request_id=exchange.request_id)
         return None
 
     def _unreached(self, error: Exception, exchange: Exchange) -> ModelError:
         if _is_timeout(error):
             message = f"{self.provider} did not answer in time"
-            return failure("ERR_TIMEOUT", message, request_id=_request_id(exchange.response))
+            return failure("ERR_TIMEOUT", message, request_id=exchange.request_id)
         if exchange.response is not None:
             return self.cut_short(exchange)
         hint = f"check the network and {self.address}"
@@ -156,7 +167,7 @@ class Account:
         message = self._message(code, status, _words(said, exchange.secrets))
         response: Response | None = getattr(error, "response", exchange.response)
         wait = retry_after_ms(response.headers) if response is not None else None
-        return failure(code, message, wait, _request_id(response))
+        return failure(code, message, wait, _request_id(response, exchange.secrets))
 
     def _message(self, code: str, status: int, words: str) -> str:
         if status == 401:  # what they say here may repeat a part of the key
@@ -188,9 +199,9 @@ def _is_timeout(error: BaseException) -> bool:
     return False
 
 
-def _request_id(response: Response | None) -> str | None:
+def _request_id(response: Response | None, secrets: Sequence[str | None]) -> str | None:
     found = (response.headers.get(name) for name in _REQUEST_IDS) if response is not None else ()
-    return next((each[:200] for each in found if each), None)
+    return next((redacted(each, secrets)[:200] for each in found if each), None)
 
 
 def _said(error: Exception) -> Mapping[str, object]:

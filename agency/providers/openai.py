@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -102,10 +102,11 @@ class ChatCompletions:
         )
         exchange.response = stream.response
         async with stream:
-            reply = await _read(stream, model, on_delta)
+            reply = await _read(stream, model, exchange, on_delta)
+            refused = exchange.refused and request.params.response_format is not None
         if reply is None:
             raise self._account.cut_short(exchange)
-        return reply
+        return replace(reply, stop="content_filter") if refused else reply  # words are no answer where a value is due
 
 
 def _pool() -> httpx2.AsyncClient:
@@ -322,18 +323,21 @@ class _Thoughts:
         return {name: "".join(texts) for name, texts in self._texts.items()}
 
 
-async def _read(stream: AsyncStream[ChatCompletionChunk], model: str, on_delta: OnDelta) -> ModelReply | None:
+async def _read(
+    stream: AsyncStream[ChatCompletionChunk], model: str, exchange: Exchange, on_delta: OnDelta
+) -> ModelReply | None:
     """The reply, or None if it ended before it was whole."""
     text: list[str] = []
-    calls, thoughts, usage, finished = _Calls(), _Thoughts(), Usage(), None
+    calls, thoughts, finished = _Calls(), _Thoughts(), None
     async for chunk in stream:
         if chunk.usage is not None:
-            usage = _usage(chunk.usage)
+            exchange.usage = _usage(chunk.usage)
         for choice in chunk.choices or ():
             delta = choice.delta
             if said := delta.content or delta.refusal:
                 text.append(said)
                 on_delta(said)
+            exchange.refused = exchange.refused or bool(delta.refusal)
             for piece in delta.tool_calls or ():
                 calls.add(piece)
             thoughts.add(delta)
@@ -347,7 +351,7 @@ async def _read(stream: AsyncStream[ChatCompletionChunk], model: str, on_delta: 
         text="".join(text),
         tool_calls=made,
         stop="tool_use" if made and finished == "stop" else _STOPS.get(finished, "unknown"),
-        usage=usage,
+        usage=exchange.usage or Usage(),
         meta=kept(model, thought),
     )
 

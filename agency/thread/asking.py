@@ -128,14 +128,14 @@ class Asker:
                 raise
             raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
 
-    def cost(self, call: ModelCall, reply: ModelReply) -> float | None:
-        """What the reply cost, in US dollars; None is unknown."""
+    def cost(self, call: ModelCall, usage: Usage) -> float | None:
+        """What a call cost, in US dollars; None is unknown."""
         try:
             model, name = self._system.model(call.model, self._providers())
             known = described(model)
-            return None if known is None else known.cost(name, reply.usage)
+            return None if known is None else known.cost(name, usage)
         except Exception:  # a provider may be anybody's, and nothing is worth losing the reply for
-            log.exception("the cost of a reply by %s is not known", call.model)
+            log.exception("the cost of a call of %s is not known", call.model)
             return None
 
     def judge(self, reply: ModelReply, said: str) -> tuple[Output | None, dict[str, Settled]]:
@@ -158,6 +158,9 @@ class Asker:
         assert self._surface is not None and self._surface[0] == wanted.surface
         surface = self._surface[1]
         model, name = self._system.model(wanted.model, self._providers())
+        messages = self._messages(wanted, surface)
+        if described(model) is not None and "images" not in capabilities(model, name) and _has_images(messages):
+            raise ModelError(f"{wanted.model} takes no images", model_code="ERR_CAPABILITY")
         tools, special = surface.tools, dict[str, object]()
         if wanted.final:
             special["tool_choice"] = "none"
@@ -170,7 +173,7 @@ class Asker:
         return model, ModelRequest(
             model=name,
             system=surface.system,
-            messages=self._messages(wanted, surface),
+            messages=messages,
             tools=tools,
             params=surface.params.model_copy(update=special) if special else surface.params,
             key=f"{run_id(self._store.thread_id, run)}.{call.id}",
@@ -185,6 +188,10 @@ class Asker:
         if self._has_transient:
             shown = [m for i, m in enumerate(shown, first) if not m.transient or i >= wanted.since]
         return [Message(role="user", content=surface.note), *shown] if surface.note else shown
+
+
+def _has_images(messages: Sequence[Message]) -> bool:
+    return any(message.images for message in messages)
 
 
 def _checked(reply: ModelReply) -> ModelReply:

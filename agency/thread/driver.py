@@ -24,7 +24,7 @@ from agency.clock import now_ms
 from agency.code import CodeRunner
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError, WrongState
 from agency.hooks import Plan
-from agency.messages import Message
+from agency.messages import Message, Usage
 from agency.output import Schema
 from agency.parcels import Cancel, ChildStatus
 from agency.spending import NOTHING_SPENT, Spent
@@ -400,13 +400,13 @@ class Driver:
             )
             answers = await self._review(draft, request, reply)
         except ModelError as error:
-            answers = await self._failed(draft, request.id, error)
+            answers = await self._failed(draft, request, error)
         finally:
             self._feed.end_text(stream)
         if self._awaited(draft.run, request.id):
             self.advance(draft, *answers)
 
-    async def _failed(self, draft: Draft, effect: int, error: ModelError) -> list[fx.Input]:
+    async def _failed(self, draft: Draft, request: fx.CallModel, error: ModelError) -> list[fx.Input]:
         """What the machine is told of a failure. If the request was too large, the middleware may make room."""
         room_made, aborted = False, None
         if error.model_code == "ERR_CONTEXT_OVERFLOW":
@@ -423,8 +423,10 @@ class Driver:
             retry_after_ms=error.retry_after_ms,
             request_id=error.request_id,
             room_made=room_made,
+            usage=error.usage or Usage(),
+            cost_usd=0.0 if error.usage is None else self._asker.cost(request.request, error.usage),
         )
-        answer = fx.ModelFailed(id=effect, at=now_ms(), failure=failure)
+        answer = fx.ModelFailed(id=request.id, at=now_ms(), failure=failure)
         return [answer] if aborted is None else [aborted]
 
     async def _review(self, draft: Draft, request: fx.CallModel, reply: fx.ModelReply) -> list[fx.Input]:
@@ -443,7 +445,7 @@ class Driver:
             reply=reply,
             ask=tuple(call for call in review.ask if call not in refused),
             seen_by=tuple(review.seen_by),
-            cost_usd=self._asker.cost(request.request, reply),
+            cost_usd=self._asker.cost(request.request, reply.usage),
             output=output,
             refused=refused,
         )

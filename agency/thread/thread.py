@@ -319,6 +319,9 @@ class Thread:
         self._check_exhausted(self._driver.n)
         if self._waits_for_agency():
             raise WrongState(f"the budget of agency {self.metadata.agency_id} is used up: raise that")
+        machine = self._driver.machine
+        if cost_usd is not None and machine is not None and machine.exhausted_by == "ERR_COST_UNKNOWN":
+            raise InvalidInput("what the run costs is not known: lift its limit without a new one, or give the price")
         await self._resume_exhausted(turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
 
     async def budget_lifted(self) -> None:
@@ -370,8 +373,10 @@ class Thread:
             self._driver.child_ended(draft, waiting[0], report.status, report.report)
             if failed is not None and self._driver.active and self._driver.n == waiting[0].run:
                 await self._driver.abort(failed)
-        elif draft:
+        elif draft:  # it was no longer waited for, but it has used something
             self._driver.commit(draft)
+            self._spent = None
+            self._tell(())
 
     def doze(self, after: float) -> None:
         """Let go of its file if it has not been used for so many seconds; the next use opens it again."""

@@ -75,7 +75,8 @@ class ModelReply:
 
 @dataclass(slots=True, kw_only=True)
 class ModelFailure:
-    """`room_made`: the request was too large, and a middleware has found something to leave out of the next."""
+    """`room_made`: the request was too large, and a middleware has found something to leave out of the next. `usage`
+    and its cost are what the call had used all the same."""
 
     code: str
     message: str
@@ -83,6 +84,8 @@ class ModelFailure:
     retry_after_ms: int | None = None
     request_id: str | None = None
     room_made: bool = False
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
 
 
 @dataclass(slots=True, kw_only=True)

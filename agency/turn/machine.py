@@ -113,8 +113,9 @@ _BAD_STOPS = {
 
 
 def retry_delay(attempt: int, after_ms: int | None) -> int:
-    """How long to wait after failed attempt number `attempt`; what the other side asks for comes first."""
-    return after_ms if after_ms is not None else min(RETRY_BASE_MS * 2 ** (attempt - 1), RETRY_MAX_MS)
+    """How long to wait after failed attempt number `attempt`, and at least as long as the other side asks for."""
+    backoff: int = min(RETRY_BASE_MS * 2 ** (attempt - 1), RETRY_MAX_MS)
+    return max(after_ms or 0, backoff)
 
 
 NOTHING: Mapping[str, out.Settled] = {}
@@ -479,7 +480,10 @@ class TurnMachine:
     def _model_failed(self, given: fx.ModelFailed) -> None:
         request, failure = self._expect(st.WaitingModel, given).request, given.failure
         self._at(given.at)
-        self._note(request.model, failure.code, failure.message, failure.request_id)
+        self._m.usage += failure.usage
+        self._m.cost_usd = add_costs(self._m.cost_usd, failure.cost_usd)
+        self._note(request.model, failure.code, failure.message, failure.request_id, failure.retry_after_ms)
+        following = self._following(request, request.choice + 1, self._m.now)
         if self._exhausted() is not None:
             self._emit(_failed(request, failure))
             self._m.state = st.PrepareTurn()
@@ -487,15 +491,25 @@ class TurnMachine:
             self._m.overflows += 1
             self._emit(_failed(request, failure, then=request.model))
             self._m.state = st.PrepareTurn()
+        elif following is not None and (failure.retryable or failure.code == "ERR_CAPABILITY"):
+            self._emit(_failed(request, failure, then=following.model))
+            self._call_model(following)
         elif not failure.retryable:
             self._emit(_failed(request, failure))
             self._end(out.Stopped(reason="provider_error", code=failure.code, message=failure.message))
-        elif request.choice + 1 < len(request.surface.chain):
-            following = replace(request, choice=request.choice + 1)
-            self._emit(_failed(request, failure, then=following.model))
-            self._call_model(following)
         else:
             self._try_later(request, failure)
+
+    def _following(self, request: fx.ModelCall, first: int, at: int) -> fx.ModelCall | None:
+        """The call of the next model of the chain, from the place `first` on, that may be asked at a time."""
+        for choice, model in enumerate(request.surface.chain[first:], first):
+            if self._not_before(model) <= at:
+                return replace(request, choice=choice)
+        return None
+
+    def _not_before(self, model: str) -> int:
+        """Until when a model wants to be left alone."""
+        return next((failure.not_before for failure in reversed(self._m.failures) if failure.model == model), 0)
 
     def _try_later(self, request: fx.ModelCall, failure: fx.ModelFailure) -> None:
         """The model, or the last one of the chain, has failed."""
@@ -512,17 +526,26 @@ class TurnMachine:
                 message = f"every model of the chain failed: {', '.join(f'{t.model} {t.code}' for t in tried)}"
             self._end(out.Stopped(reason="provider_error", code=code, message=message))
             return
-        delay = retry_delay(self._m.attempts, None if is_chain else failure.retry_after_ms)
+        wanted = min(self._not_before(model) for model in request.surface.chain) - self._m.now
+        delay = retry_delay(self._m.attempts, wanted)
+        again = self._following(request, 0, self._m.now + delay) or request
         remaining = self.remaining_ms(self._m.now)
         until = self._m.now + (delay if remaining is None else min(delay, remaining))
-        again = replace(request, choice=0)
         self._emit(_failed(request, failure, retry_at=until, then=again.model if is_chain else None))
         self._wait(st.WaitingSleep(effect=self._new_effect(), until=until, then=st.RetryModel(request=again)))
 
-    def _note(self, model: str, code: str, message: str, request_id: str | None = None) -> None:
+    def _note(
+        self, model: str, code: str, message: str, request_id: str | None = None, after_ms: int | None = None
+    ) -> None:
         """Remember what went wrong with a model."""
         failure = st.Attempt(
-            model=model, turn=self._m.turn, code=code, message=message, at=self._m.now, request_id=request_id
+            model=model,
+            turn=self._m.turn,
+            code=code,
+            message=message,
+            at=self._m.now,
+            request_id=request_id,
+            not_before=0 if after_ms is None else self._m.now + after_ms,
         )
         self._m.failures = [*self._m.failures, failure][-KEPT_FAILURES:]
 

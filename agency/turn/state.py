@@ -27,9 +27,9 @@ class Limits(Wire):
     """What one run may use. None is no limit. Time counts while the run is not paused; tokens and cost count those of
     its children too, as soon as they have reported."""
 
-    turns: int | None = Field(default=100, ge=1)
-    time_ms: int | None = Field(default=None, ge=1)
-    tokens: int | None = Field(default=None, ge=1)
+    turns: int | None = Field(default=100, ge=1, lt=2**53)
+    time_ms: int | None = Field(default=None, ge=1, lt=2**53)
+    tokens: int | None = Field(default=None, ge=1, lt=2**53)
     cost_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
@@ -43,6 +43,8 @@ class Attempt:
     message: str
     at: int
     request_id: str | None = None
+    not_before: int = 0
+    """Until then the provider wants to be left alone."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from agency import AgentSystem, LocalRuntime, ModelError
-from agency.errors import DefinitionError
+from agency.blueprint import ThreadMetadata
+from agency.errors import DefinitionError, InvalidInput
 from agency.events import EventType
 from agency.hooks import HookContext, Middleware, Plan
-from agency.messages import Message, Usage
+from agency.messages import Image, Message, Usage
 from agency.models import ModelParams
 from agency.providers.entry import Price
+from agency.runtime import Progress
 from agency.testing import Line, Script, ScriptedModel, call
 from agency.thread.thread import Thread
 from agency.tools import tool
@@ -82,6 +84,22 @@ async def test_models_that_lack_what_is_required_are_passed_over(tmp_path: Path)
     await thread.close()
 
 
+async def test_a_model_that_takes_no_images_is_passed_over_when_there_are_some(tmp_path: Path) -> None:
+    first, second = ScriptedModel(["blind"]), ScriptedModel(["I see"], capabilities=["images"])
+    picture = Message(role="user", images=(Image(url="https://example.org/cat.png"),))
+    thread = await ran(system_of({"a": first, "b": second}, model=["a:x", "b:y"]), tmp_path, picture)
+
+    assert (thread.run().data, first.requests) == ("I see", [])
+    assert [(a.model, a.code) for a in thread.run().meta.attempts] == [("a:x", "ERR_CAPABILITY")]
+    await thread.close()
+
+
+@pytest.mark.parametrize("model", ["gpt", [], ["a:x", 7], [{"model": "a:x", "requires": ["magic"]}], {"a": 1}])
+def test_what_is_no_chain_is_refused_in_plain_words(model: object) -> None:
+    with pytest.raises(DefinitionError, match=r"agent 'clerk': model: .*a model reads 'provider:model'"):
+        system_of({"a": ScriptedModel([])}, model=model)
+
+
 def test_an_agent_that_no_model_is_good_enough_for_is_wrongly_defined() -> None:
     system = system_of({"a": ScriptedModel([])}, requires=["images"])
     with pytest.raises(DefinitionError, match=r"no model can do what is required.*images"):
@@ -120,8 +138,10 @@ async def test_an_unknown_price_is_unknown_and_not_zero(tmp_path: Path) -> None:
     await thread.close()
 
 
-def family(parent: Script, child: Script, *, limits: Mapping[str, float] | None = None) -> AgentSystem:
-    models = {"a": ScriptedModel(parent, price=PRICE), "b": ScriptedModel(child, price=PRICE)}
+def family(
+    parent: Script, child: Script, *, limits: Mapping[str, float] | None = None, price: Price | None = PRICE
+) -> AgentSystem:
+    models = {"a": ScriptedModel(parent, price=price), "b": ScriptedModel(child, price=price)}
     system = AgentSystem("a:x", providers=models).use(subagents, tags=["default"])
     system.add_agent(name="clerk", description="…", prompt="…", limits=limits)
     return system.add_agent(name="scout", description="…", prompt="…", model="b:y", tags=[])
@@ -134,6 +154,60 @@ async def test_what_children_cost_is_part_of_the_whole_and_shown_apart(tmp_path:
     meta = thread.run().meta
     assert (meta.cost_usd, meta.tokens_used.total) == (60.0, 45)
     assert (meta.children.cost_usd, meta.children.tokens_used) == (20.0, Usage(input=10, output=5))
+    await thread.close()
+
+
+async def test_what_a_child_used_that_was_not_waited_for_any_more_is_counted_when_it_tells(tmp_path: Path) -> None:
+    @tool
+    async def dawdle() -> str:
+        """Take long."""
+        await asyncio.sleep(60)
+        return "late"
+
+    task = call("task", description="look", subagent_type="scout", timeout_ms=300)
+    models = {
+        "a": ScriptedModel([task, "done"], price=PRICE),
+        "b": ScriptedModel([call("dawdle")], price=PRICE),
+    }
+    system = AgentSystem("a:x", providers=models).use(subagents, tags=["default"]).add_tool(dawdle, tags=["slow"])
+    system.add_agent(name="clerk", description="…", prompt="…")
+    system.add_agent(name="scout", description="…", prompt="…", model="b:y", tags=["slow"])
+    told: list[tuple[float | None, float | None]] = []
+
+    class Listening(LocalRuntime):
+        def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+            if thread.agent_type == "clerk":
+                told.append((progress.spent.cost_usd, progress.children.cost_usd))
+
+    async with Listening(system, tmp_path) as runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        assert (await thread.wait(PATIENCE)).data == "done"
+        async with asyncio.timeout(PATIENCE):
+            while told[-1] != (40.0, 20.0):
+                await asyncio.sleep(0.01)
+        assert thread.run().meta.children.cost_usd == 20.0
+
+
+async def test_what_a_call_that_failed_had_used_is_counted(tmp_path: Path) -> None:
+    broken = ModelError("cut", model_code="ERR_STREAM_INCOMPLETE", retryable=True, usage=Usage(input=7))
+    lines: Iterator[Line] = iter([broken, "whole"])
+    model = ScriptedModel(lambda request: next(lines), price=PRICE)
+    thread = await ran(system_of({"a": model}), tmp_path)
+
+    assert (thread.run().data, thread.run().meta.cost_usd) == ("whole", 27.0)
+    await thread.close()
+
+
+async def test_a_limit_of_cost_cannot_be_raised_while_the_cost_is_unknown_but_it_can_be_lifted(tmp_path: Path) -> None:
+    thread = await ran(family([call("nothing"), "done"], [], limits={"cost_usd": 1.0}, price=None), tmp_path)
+    assert thread.run().errors[0].code == "ERR_COST_UNKNOWN"
+    with pytest.raises(InvalidInput, match="not known"):
+        await thread.lift_limits(cost_usd=50)
+    assert thread.run().meta.pause_reason == "exhausted"
+    await thread.lift_limits()
+
+    assert (await thread.wait(PATIENCE)).data == "done"
     await thread.close()
 
 

@@ -413,7 +413,8 @@ class AnyOrder(RuleBasedStateMachine):
             self.batch = Batch(effect=self.last_id, order=order)
             self.batch.waits = {i: "approval" if i in ask else "batch" for i in order} if ask else {}
             unasked = [i for i in order[1:] if i not in ask]
-            if unasked and data.draw(some.booleans(), label="refuse one"):
+            refuses: bool = data.draw(some.booleans(), label="refuse one")
+            if unasked and refuses:
                 refusals = {unasked[0]: failed("alone")}
                 self.batch.take(unasked[0], refusals[unasked[0]])
         return fx.ModelReplied(id=request.id, at=at, reply=reply, ask=ask, refused=dict(refusals))

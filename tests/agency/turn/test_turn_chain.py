@@ -80,16 +80,51 @@ def test_a_cancel_in_the_middle_of_a_chain_is_a_cancel() -> None:
 
 def test_after_the_last_model_the_chain_is_tried_again_later_from_its_beginning() -> None:
     run = Run(ref=CHAIN)
-    for _ in range(3):
+    run.model_fails()
+    for _ in range(2):
         polled = run.model_fails(
             fx.ModelFailure(code="ERR_RATE_LIMIT", message="", retryable=True, retry_after_ms=9**9)
         )
 
-    assert run.asked(fx.Sleep).until == NOW + 500, "what one of them asks for does not count for the others"
+    assert run.asked(fx.Sleep).until == NOW + 500, "what the others ask for does not count for the first"
     (failed,) = events_of(polled, EventType.MODEL_COMPLETED)
     assert (failed["next"], failed["retryAt"]) == ("a", "2023-11-14T22:13:20.500Z")
     run.wake()
     assert asked(run) == "a"
+
+
+def limited(after_ms: int) -> fx.ModelFailure:
+    return fx.ModelFailure(code="ERR_RATE_LIMIT", message="slow", retryable=True, retry_after_ms=after_ms)
+
+
+def test_a_chain_sleeps_until_the_first_of_its_models_may_be_asked_again_and_asks_that_one() -> None:
+    run = Run(ref=CHAIN)
+    for seconds in (6, 3, 9):
+        polled = run.model_fails(limited(seconds * 1_000))
+    assert run.asked(fx.Sleep).until == NOW + 3_000
+    (failed,) = events_of(polled, EventType.MODEL_COMPLETED)
+    assert failed["next"] == "b"
+    run.crash()
+    run.wake()
+    assert asked(run) == "b"
+    run.model_fails(limited(20_000))
+
+    assert run.asked(fx.Sleep).until == NOW + 6_000, "the third one is not bothered before its time"
+    run.wake()
+    assert asked(run) == "a"
+
+
+def test_a_model_that_cannot_do_it_is_passed_over_and_the_last_one_says_why() -> None:
+    run = Run(ref=CHAIN)
+    blind = fx.ModelFailure(code="ERR_CAPABILITY", message="it takes no images")
+    run.model_fails(blind)
+    run.model_fails(blind)
+    assert asked(run) == "c"
+    run.model_fails(blind)
+
+    outcome = run.machine.outcome
+    assert isinstance(outcome, out.Stopped)
+    assert outcome.code == "ERR_CAPABILITY"
 
 
 def test_a_chain_that_is_exhausted_says_so_and_lists_every_attempt() -> None:
