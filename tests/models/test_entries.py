@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from agency import AgentSystem, ModelError
 from agency.models import Described, OneTool
@@ -76,6 +76,19 @@ def test_a_header_that_is_a_secret_is_a_reference(name: str) -> None:
 def test_a_header_that_cannot_be_sent_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         Provider(api="openai", headers=headers)
+
+
+@pytest.mark.parametrize("body", [{"api_key": "sk-something-secret"}, {"access_token": "x"}])
+def test_a_body_holds_no_key(body: dict[str, JsonValue]) -> None:
+    with pytest.raises(ValidationError, match="looks like a key") as raised:
+        Provider(api="openai", body=body)
+    assert "sk-something" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding"])
+def test_a_header_of_the_connection_is_not_for_an_entry(name: str) -> None:
+    with pytest.raises(ValidationError, match="belongs to the connection"):
+        Provider(api="openai", headers={name: "7"})
 
 
 def test_an_entry_says_nothing_about_the_conversation() -> None:

@@ -19,7 +19,7 @@ from agency.providers.failures import LONGEST_WAIT_MS, retry_after_ms
 from agency.turn import machine
 from tests.models.clerk import clerk, events, run
 from tests.models.conftest import PATIENCE, api_of, ask
-from tests.models.script import Call, Reply
+from tests.models.script import Call, Counts, Reply
 from tests.models.server import KEY, ModelServer
 
 
@@ -112,6 +112,27 @@ async def test_a_failure_has_the_id_of_its_request(server: ModelServer, provider
     name = {"openai": "x-request-id", "anthropic": "request-id"}[provider]
     server.add(reply.model_copy(update={"headers": {name: "req_77"}}), reply)
     assert [(await failing(provider)).request_id for _ in range(2)] == ["req_77", None]
+
+
+async def test_the_id_of_a_request_holds_no_key(server: ModelServer, provider: str) -> None:
+    server.add(Reply(status=500, headers={"x-request-id": f"req-{KEY}"}))
+
+    assert (await failing(provider)).request_id == "req-[redacted]"
+
+
+async def test_what_a_reply_had_used_before_it_broke_off_is_told_where_it_is_known(server: ModelServer) -> None:
+    server.add(Reply(text=("half ",), then="cut", usage=Counts(input=5_000)), Reply(text=("half ",), then="cut"))
+    cut = await failing("anthropic")
+    assert (cut.model_code, cut.usage and cut.usage.input) == ("ERR_STREAM_INCOMPLETE", 5_000)
+    assert (await failing("openai")).usage is None
+
+
+async def test_a_refusal_is_no_result_where_a_value_is_due(server: ModelServer) -> None:
+    refusal = Reply(deltas=({"refusal": "I will not."},))
+    server.add(refusal, refusal)
+    schema = {"type": "json_schema", "json_schema": {"name": "result", "schema": {"type": "object"}}}
+    held, free = await ask("openai", response_format=schema), await ask("openai")
+    assert (held.stop, free.stop, free.text) == ("content_filter", "stop", "I will not.")
 
 
 async def test_an_error_in_a_list_is_read_as_well(server: ModelServer) -> None:
