@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_core import from_json
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from agency.errors import DefinitionError
 from agency.messages import MESSAGE_CHARS
@@ -49,7 +50,7 @@ class Settings(BaseSettings):
     """How often a host may die with a thread, without the thread getting any further, before its run is given up."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """How much is logged, by hosts and gateways."""
-    providers: dict[ProviderName, Provider] = {}
+    providers: Annotated[dict[ProviderName, Provider], NoDecode] = {}
     """Where models are, by the word before the colon in their names, over what the code says. As a variable it is
     JSON: `{"ollama": {"api": "openai", "baseUrl": "http://localhost:11434/v1"}}`."""
     build: str = ""
@@ -66,6 +67,11 @@ class Settings(BaseSettings):
     @classmethod
     def _or_here(cls, path: tuple[str, ...]) -> tuple[str, ...]:
         return path or (os.getcwd(),)  # noqa: PTH109  # entries of sys.path are strings
+
+    @field_validator("providers", mode="before")
+    @classmethod
+    def _from_text(cls, given: object) -> object:
+        return from_json(given or "{}") if isinstance(given, str) else given
 
     model_config["validate_default"] = True
 
@@ -85,5 +91,3 @@ def settings(**given: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]  # that is what it checks
     except ValidationError as error:
         raise DefinitionError(f"settings: {explain(error)}") from error
-    except SettingsError as error:  # which quotes what was given
-        raise DefinitionError(f"settings: {str(error).partition(' from source')[0]}: it is not JSON") from None

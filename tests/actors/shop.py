@@ -82,7 +82,7 @@ class PricedModel(ScriptModel):
     """The same at a known price: a thousandth of a dollar for each token."""
 
     def capabilities(self, model: str) -> frozenset[Capability]:
-        return frozenset({"streaming", "tools"})
+        return frozenset({"streaming", "tools", "images"})
 
     def cost(self, model: str, usage: Usage) -> float | None:
         return usage.total / 1_000

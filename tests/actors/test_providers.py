@@ -127,6 +127,8 @@ def test_wrong_providers_in_the_settings_are_refused_without_being_repeated(monk
         assert SECRET not in str(raised.value) and SECRET not in str(raised.value.__cause__)
     monkeypatch.setenv("AGENCY_PROVIDERS", '{"mine": {"api": "openai", "baseUrl": "http://localhost/v1"}}')
     assert settings(system="shop:system").providers == {"mine": Provider(api="openai", base_url="http://localhost/v1")}
+    monkeypatch.setenv("AGENCY_PROVIDERS", "")
+    assert settings(system="shop:system").providers == {}
 
 
 # An agency's.
