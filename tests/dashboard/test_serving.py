@@ -201,7 +201,8 @@ def attempt(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 def test_what_cannot_be_served_is_said_in_a_line_or_two(
     tmp_path: Path, arguments: list[str], environment: dict[str, str], problem: str
 ) -> None:
-    done = attempt(*arguments, "--data-dir", str(tmp_path / "data"), **environment)
+    port = [] if "--port" in arguments else ["--port", "0"]
+    done = attempt(*arguments, *port, "--data-dir", str(tmp_path / "data"), **environment)
     assert done.returncode == 1
     assert problem in done.stderr
     assert "Traceback" not in done.stderr

@@ -99,8 +99,10 @@ class ModelServer:
         except (ConnectionError, asyncio.CancelledError):
             pass  # the client has left, or the server does; a task of asyncio's own cannot end as canceled quietly
         finally:
-            self._connections.discard(task)
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()  # else it may outlive the loop
+            self._connections.discard(task)
 
     async def _serve(
         self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
