@@ -1,5 +1,6 @@
 """Durable multi-agent threads. This list is the public surface of the library."""
 
+from agency.approvals import Policy, Rule, always_approved, risk_of
 from agency.blueprint import Blueprint, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
 from agency.code import CallTool, CodeResult, CodeRunner
 from agency.context import ToolContext
@@ -18,7 +19,7 @@ from agency.errors import (
     WrongState,
 )
 from agency.events import Event, EventType
-from agency.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan
+from agency.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.local import LocalRuntime, open_thread
 from agency.messages import Image, Message, ToolCall, Usage
 from agency.metrics import MetricsObserver, Snapshot
@@ -28,18 +29,34 @@ from agency.providers.entry import Price, Provider
 from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.system import AgentSystem
+from agency.thread.family import told
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunState, ThreadState
 from agency.tools import RetryPolicy, Tool, tool
-from agency.turn.effects import ModelReply
-from agency.turn.outcomes import Approve, Decision, Deferred, Deny, Edit, Fail, Finish, Handoff
+from agency.turn.effects import Ask, ModelReply
+from agency.turn.outcomes import (
+    Always,
+    Approve,
+    Decision,
+    Deferred,
+    Deny,
+    Edit,
+    Fail,
+    Finish,
+    Handoff,
+    OnTimeout,
+    Respond,
+    Risk,
+)
 from agency.turn.state import Limits
 
 __all__ = [
     "Accepted",
     "AgencyError",
     "AgentSystem",
+    "Always",
     "Approve",
+    "Ask",
     "Blueprint",
     "CallTool",
     "Capability",
@@ -80,14 +97,20 @@ __all__ = [
     "Observation",
     "Observer",
     "OnDelta",
+    "OnTimeout",
     "ParentInfo",
     "PendingToolCall",
     "Plan",
+    "Policy",
     "Price",
     "Provider",
     "RequestContext",
+    "Respond",
     "Resumed",
     "RetryPolicy",
+    "Risk",
+    "Rule",
+    "RunEnd",
     "RunEnvelope",
     "RunState",
     "Runtime",
@@ -104,6 +127,9 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "WrongState",
+    "always_approved",
     "open_thread",
+    "risk_of",
+    "told",
     "tool",
 ]

@@ -89,10 +89,17 @@ class RequestContext(Wire):
 
 
 class ParentInfo(Wire):
-    """The thread that waits for this one, and the token that its report must carry."""
+    """The thread that has started this one, and the token that its report must carry.
+
+    `root` is the thread that all of the family descend from, `depth` how many steps it is away.
+    """
 
     thread_id: str
     token: str
+    root: str | None = None
+    depth: int = 1
+    returns: tuple[str, ...] = ()
+    """The paths of files that are handed back with the report."""
 
 
 class ThreadMetadata(Wire):
@@ -102,3 +109,12 @@ class ThreadMetadata(Wire):
     agency_id: str = "local"
     request: RequestContext = RequestContext()
     parent: ParentInfo | None = None
+
+    @property
+    def family(self) -> str:
+        """The thread that it descends from, itself if from none."""
+        return self.id if self.parent is None else self.parent.root or self.parent.thread_id
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.parent is None else self.parent.depth

@@ -151,8 +151,14 @@ _LIMITS: Mapping[str, Code] = {
 
 _OTHERS: Mapping[str, Code] = {
     "ERR_CANCELED": Code(False, "Somebody canceled the run.", "Send a message, and a new run begins."),
+    "ERR_INTERRUPTED": Code(
+        False,
+        "A message that was sent with `when: now` stopped the model's reply.",
+        "Nothing: the run goes on with it.",
+    ),
     "ERR_TOOL_FAILURE": Code(False, "A tool ended the run with `Fail`.", "Read the message: it is the tool's."),
     "ERR_SUBMITTED": Code(False, "Code handed in an error (code mode).", "Read the message: it is the code's."),
+    "ERR_STOPPED": Code(False, "A middleware ended the run with `Fail`.", "Read the message: it is the middleware's."),
     "ERR_HOOK": Code(
         False,
         "A middleware's hook failed.",

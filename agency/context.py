@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from agency.blueprint import Blueprint, ParentInfo, ThreadMetadata
 from agency.clock import now_ms
 from agency.errors import ToolError
-from agency.events import subagent_spawned
+from agency.events import NewEvent, subagent_completed, subagent_spawned
 from agency.messages import MESSAGE_CHARS
-from agency.parcels import Spawn, child_id
+from agency.parcels import Cancel, Note, Spawn, child_id
 from agency.store import records
 from agency.store.draft import Draft
 from agency.turn.outcomes import Deferred
@@ -38,19 +38,111 @@ class ToolContext:
     effect: int
     token: str
     spawned: bool = False
+    deferred: bool = False
 
-    def spawn(self, agent_type: str, message: str, *, timeout_ms: int | None = None) -> Deferred:
+    def spawn(
+        self,
+        agent_type: str,
+        message: str,
+        *,
+        timeout_ms: int | None = None,
+        files: Mapping[str, str] | None = None,
+        returns: Sequence[str] = (),
+    ) -> Deferred:
         """Start a child thread whose report becomes the result of this call. The tool returns what this returns.
 
-        The waiter, the timer and the order to start the child are committed together, so the waiter is there before
-        the child, and the child's id follows from the call, so that a repeated call makes no second one.
+        The child is handed the `files` and hands back those that are named in `returns`. The waiter, the timer and the
+        order to start the child are committed together, so the waiter is there before the child, and the child's id
+        follows from the call, so that a repeated call makes no second one.
         """
+        self._start(agent_type, message, timeout_ms, files, returns, background=False)
+        self.deferred = True
+        return Deferred(waits_for="child")
+
+    def spawn_in_background(
+        self,
+        agent_type: str,
+        message: str,
+        *,
+        timeout_ms: int | None = None,
+        files: Mapping[str, str] | None = None,
+        returns: Sequence[str] = (),
+    ) -> str:
+        """Start a child thread and go on; its id. When it ends, the conversation gets a note, unless a call waits for
+        it (`wait_for`). It lives as long as its parent has a use for it: it is called back when the parent is
+        canceled, fails, or has reported to a parent of its own."""
+        return self._start(agent_type, message, timeout_ms, files, returns, background=True)
+
+    def children(self) -> list[records.Child]:
+        """The threads that this one has started, oldest first."""
+        return records.children(self.store)
+
+    def wait_for(self, children: Sequence[str], *, timeout_ms: int | None = None) -> Deferred:
+        """Wait until these children, which work in the background, have all ended, or the time is over. The tool
+        returns what this returns; the result of the call is then what has come of each."""
+        tokens = tuple(child.token for child in self._known(children))
+        wait = records.Wait(self.store.run, self.effect, self.call_id, tokens)
+        records.add_wait(self.store, wait)
+        if timeout_ms is not None:
+            records.set_timer(self.store, wait.timer, now_ms() + timeout_ms)
+        self.deferred = True
+        return Deferred(waits_for="child")
+
+    def cancel_child(self, child_thread_id: str) -> None:
+        """Call back a child that works in the background."""
+        (child,) = self._known([child_thread_id])
+        if child.status == "waiting":
+            call_back(self.store, child)
+
+    def _known(self, children: Sequence[str]) -> list[records.Child]:
+        known = {child.thread: child for child in self.children() if child.background}
+        if unknown := [name for name in children if name not in known]:
+            there = ", ".join(known) or "none"
+            raise ToolError(
+                f"there is no background task {unknown[0]!r:.100}; there are: {there}", kind="invalid_request"
+            )
+        return [known[name] for name in children]
+
+    def send(self, to: str, text: str) -> None:
+        """Say something to another agent of the family: it joins that agent's run at its next step.
+
+        `to` is `parent`, a child's thread id, or that of another child of the same parent.
+        """
+        parent = self.thread.parent
+        if to == "parent" and parent is None:
+            raise ToolError("you have no parent", kind="invalid_request")
+        if not text.strip() or len(text) > MESSAGE_CHARS:
+            raise ToolError(f"a message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
+        for child in self.children():
+            if child.thread == to and child.status != "waiting":
+                raise ToolError(f"{to} has ended: {child.status}", kind="invalid_request")
+        note = Note(
+            to=parent.thread_id if to == "parent" and parent is not None else to,
+            sender=self.thread.id,
+            agent_type=self.thread.agent_type,
+            family=self.thread.family,
+            text=text,
+            key=self.idempotency_key,
+        )
+        records.send(self.store, note)
+
+    def _start(
+        self,
+        agent_type: str,
+        message: str,
+        timeout_ms: int | None,
+        files: Mapping[str, str] | None,
+        returns: Sequence[str],
+        *,
+        background: bool,
+    ) -> str:
         if self.spawned:
             raise ToolError("a call can start one child", kind="invalid_request")
         if not message.strip() or len(message) > MESSAGE_CHARS:
             raise ToolError(f"a child's message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
         now, child = now_ms(), child_id(self.thread.id, self.token)
         waiter = records.Child(
+            background=int(background),
             token=self.token,
             thread=child,
             agent_type=agent_type,
@@ -71,9 +163,26 @@ class ToolContext:
             message=message,
             agency_id=self.thread.agency_id,
             request=self.thread.request,
-            parent=ParentInfo(thread_id=self.thread.id, token=self.token),
+            parent=ParentInfo(
+                thread_id=self.thread.id,
+                token=self.token,
+                root=self.thread.family,
+                depth=self.thread.depth + 1,
+                returns=tuple(returns),
+            ),
+            files=dict(files or {}),
         )
         records.send(self.store, order)
-        self.store.emit(subagent_spawned(child, agent_type, self.call_id))
+        self.store.emit(subagent_spawned(child, agent_type, self.call_id, background=background))
         self.spawned = True
-        return Deferred(waits_for="child")
+        return child
+
+
+def call_back(draft: Draft, child: records.Child) -> NewEvent:
+    """Cancel a child: it is no longer waited for, whatever it still says. The event of its end, which is staged."""
+    records.end_child(draft, child.token, "canceled", None, now_ms())
+    records.drop_timer(draft, records.child_timer(child.token))
+    records.send(draft, Cancel(to=child.thread))
+    ended = subagent_completed(child.thread, "canceled", "")
+    draft.emit(ended)
+    return ended

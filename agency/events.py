@@ -7,7 +7,7 @@ it and added to its data as `runId` when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from agency.errors import FailureKind
 from agency.messages import ToolCall, Usage
+from agency.redaction import shown
 from agency.wire import Wire
 
 OURS = "\x1f"
@@ -186,17 +187,22 @@ def after_model(middleware: str) -> NewEvent:
     return NewEvent(EventType.MIDDLEWARE_AFTER_MODEL, {"middlewareName": middleware})
 
 
-def tool_started(call: ToolCall) -> NewEvent:
-    return NewEvent(EventType.TOOL_STARTED, _shown(call))
+Hidden = Collection[str]
+"""The arguments of a call that people are not shown."""
 
 
-def _shown(call: ToolCall) -> dict[str, JsonValue]:
-    """A call as events show it: long arguments are cut, and are then a string."""
-    args = to_json(call.args).decode()
+def tool_started(call: ToolCall, hidden: Hidden = ()) -> NewEvent:
+    return NewEvent(EventType.TOOL_STARTED, _shown(call, hidden))
+
+
+def _shown(call: ToolCall, hidden: Hidden) -> dict[str, JsonValue]:
+    """A call as events show it: without secrets; arguments that are long altogether are cut, and are then a string."""
+    args = shown(call.args, hidden)
+    written = to_json(args).decode()
     return {
         "toolName": call.name,
         "callId": call.id,
-        "args": call.args if len(args) <= PREVIEW_CHARS else preview(args),
+        "args": args if len(written) <= PREVIEW_CHARS else preview(written),
     }
 
 
@@ -209,21 +215,24 @@ def tool_error(name: str, call_id: str, error: str, kind: FailureKind | Literal[
     return NewEvent(EventType.TOOL_ERROR, data)
 
 
-def hitl_interrupt(calls: Sequence[ToolCall]) -> NewEvent:
-    return NewEvent(EventType.HITL_INTERRUPT, {"proposedToolCalls": [_shown(call) for call in calls]})
+def hitl_interrupt(calls: Sequence[tuple[ToolCall, Hidden]]) -> NewEvent:
+    return NewEvent(EventType.HITL_INTERRUPT, {"proposedToolCalls": [_shown(*call) for call in calls]})
 
 
-def hitl_resume(approved: bool, decisions: Mapping[str, str], modified: Sequence[ToolCall]) -> NewEvent:
+def hitl_resume(
+    approved: bool, decisions: Mapping[str, str], modified: Sequence[tuple[ToolCall, Hidden]], by: str
+) -> NewEvent:
     data: dict[str, JsonValue] = {"approved": approved, "decisions": dict(decisions)}
+    if by != "person":
+        data["by"] = by
     if modified:
-        data["modifiedToolCalls"] = [_shown(call) for call in modified]
+        data["modifiedToolCalls"] = [_shown(*call) for call in modified]
     return NewEvent(EventType.HITL_RESUME, data)
 
 
-def subagent_spawned(child_thread_id: str, agent_type: str, call_id: str) -> NewEvent:
-    return NewEvent(
-        EventType.SUBAGENT_SPAWNED, {"childThreadId": child_thread_id, "agentType": agent_type, "callId": call_id}
-    )
+def subagent_spawned(child_thread_id: str, agent_type: str, call_id: str, *, background: bool = False) -> NewEvent:
+    data: dict[str, JsonValue] = {"childThreadId": child_thread_id, "agentType": agent_type, "callId": call_id}
+    return NewEvent(EventType.SUBAGENT_SPAWNED, {**data, "background": True} if background else data)
 
 
 def subagent_completed(child_thread_id: str, status: str, result: str) -> NewEvent:

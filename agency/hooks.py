@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal
+from typing import Any, ClassVar, Generic, Literal, Protocol
 
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
+from agency.approvals import Policy
 from agency.blueprint import Blueprint, ModelChoice, ThreadMetadata
 from agency.events import timestamp
 from agency.messages import Message, ToolCall
@@ -22,8 +23,9 @@ from agency.models import ModelParams, Surface
 from agency.store import records
 from agency.store.draft import Draft
 from agency.tools import Tool
-from agency.turn.effects import ModelReply
-from agency.turn.outcomes import Decision
+from agency.turn.effects import Ask, ModelReply
+from agency.turn.outcomes import Decision, Deny, Fail, Finish, OnTimeout, Risk
+from agency.turn.state import RunStatus
 from agency.wire import Wire, sayable_text
 
 Config = TypeVar("Config", default=None)
@@ -44,8 +46,10 @@ class HookContext(Generic[Config]):
     """Every tool that the agent has."""
     register_tool: Callable[[Tool], None]
     """Give the agent one more tool; in `on_init`."""
-    ask: Callable[[str], None]
+    ask: Asking
     """Have a person approve this call before its batch runs; in `on_model_result`."""
+    policy: Policy
+    """What the agency wants to be asked about."""
     owner: str
 
     def children(self) -> list[ChildLink]:
@@ -63,7 +67,21 @@ class HookContext(Generic[Config]):
         if role not in ("user", "system"):
             raise ValueError(f"a hook adds user or system messages, not {role}")
         said = sayable_text(content)
-        self.store.posted.append(Message(role=role, content=said, origin=self.owner, transient=transient))
+        self.store.post(Message(role=role, content=said, origin=self.owner, transient=transient))
+
+
+class Asking(Protocol):
+    """Have a person approve a call: why, how long there is for that, and what happens if nobody answers."""
+
+    def __call__(
+        self,
+        call_id: str,
+        *,
+        risk: Risk | None = None,
+        note: str = "",
+        timeout_ms: int | None = None,
+        on_timeout: OnTimeout = "deny",
+    ) -> None: ...
 
 
 class ChildLink(Wire):
@@ -77,6 +95,7 @@ class ChildLink(Wire):
     created_at: str
     completed_at: str | None
     report: str | None
+    background: bool = False
 
 
 def _link(child: records.Child) -> ChildLink:
@@ -89,6 +108,7 @@ def _link(child: records.Child) -> ChildLink:
         created_at=timestamp(child.created_at),
         completed_at=None if child.completed_at is None else timestamp(child.completed_at),
         report=child.report,
+        background=bool(child.background),
     )
 
 
@@ -99,6 +119,16 @@ class ChildReport(Wire):
     token: str
     status: str
     report: str
+
+
+class RunEnd(Wire):
+    """How a run has ended; `code` and `message` are those of its failure, if it failed."""
+
+    run_id: str
+    status: RunStatus
+    result: JsonValue
+    code: str | None = None
+    message: str = ""
 
 
 @dataclass
@@ -159,8 +189,19 @@ class Middleware(Generic[Config]):
     async def on_init(self, ctx: HookContext[Config]) -> None:
         """The thread was opened, in this process: the place to register tools."""
 
+    async def on_run_start(self, ctx: HookContext[Config]) -> None:
+        """A run begins: its messages are there, and no model has been asked."""
+
+    async def on_run_end(self, ctx: HookContext[Config], run: RunEnd) -> None:
+        """A run has ended, however it has. That is on disk, and what this raises changes nothing: it is logged."""
+
     async def on_tick(self, ctx: HookContext[Config]) -> None:
         """A turn begins."""
+
+    async def on_turn_end(self, ctx: HookContext[Config]) -> Finish | Fail | None:
+        """A turn has ended: its calls have their results, or it was the answer. Return `Finish(value)` or
+        `Fail(message)` to end the run here."""
+        return None
 
     async def before_model(self, ctx: HookContext[Config], plan: Plan) -> None:
         """The model is about to be called with `plan`."""
@@ -173,6 +214,11 @@ class Middleware(Generic[Config]):
     async def on_model_result(self, ctx: HookContext[Config], reply: ModelReply) -> None:
         """The model has replied; nothing of the reply has been done yet. In code mode, also once for each call that
         the code makes, as a reply with that one call; asking for a person refuses it there."""
+
+    async def gate_tool(self, ctx: HookContext[Config], call: ToolCall) -> Deny | Ask | None:
+        """The model wants to make a call. Return `Deny(reason)` to refuse it, which the model is told, or `Ask(…)` to
+        have a person approve it first; nothing of its batch has run yet."""
+        return None
 
     async def on_tool_start(self, ctx: HookContext[Config], call: ToolCall) -> None:
         """A call is about to run. Raising fails the call, and it does not run."""
@@ -191,6 +237,10 @@ class Middleware(Generic[Config]):
 
     async def on_files(self, ctx: HookContext[Config], files: Mapping[str, str]) -> None:
         """Files were handed in with a message, by path: keep them. Raise `InvalidInput` to refuse them all."""
+
+    def handed_back(self, store: Draft, paths: Sequence[str]) -> dict[str, str]:
+        """The files under these paths, for the parent that wants them back; those that are not there are left out."""
+        return {}
 
     def check(self, config: Config, agents: Mapping[str, object]) -> None:
         """Raise `DefinitionError` if the section does not fit the system; when the system is first used."""

@@ -22,6 +22,7 @@ from typing import Literal, Self
 
 from pydantic import JsonValue
 
+from agency.approvals import NO_POLICY, Policy
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
 from agency.context import ToolContext
@@ -36,7 +37,7 @@ from agency.errors import (
     WrongState,
 )
 from agency.events import OURS, timestamp
-from agency.parcels import Cancel, Report, Spawn
+from agency.parcels import AnyParcel, Cancel, Note, Report, Spawn
 from agency.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent
@@ -162,13 +163,16 @@ class LocalRuntime:
     def agents(self) -> Mapping[str, Blueprint]:
         return {name: blueprint for name, blueprint in self._system.agents.items() if blueprint.status == "active"}
 
-    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+    def policy(self) -> Policy:
+        return NO_POLICY  # there is no agency here to have one
+
+    async def deliver(self, parcel: AnyParcel) -> None:
         match parcel:
             case Spawn():
                 await self._spawn(parcel)
             case Report():
                 await (await self._awake(parcel.to)).receive(parcel)
-            case Cancel():
+            case Cancel() | Note():
                 if holds_thread(self._path(parcel.to)):  # else it was never made
                     await (await self._awake(parcel.to)).receive(parcel)
 
@@ -194,7 +198,8 @@ class LocalRuntime:
                 update={"agency_id": order.agency_id, "request": order.request, "parent": order.parent}
             )
             child = await self._awake(order.to, create=(metadata, blueprint))
-            await child.send(order.message, idempotency_key=f"{OURS}spawn:{order.parent.token}")
+            key = f"{OURS}spawn:{order.parent.token}"
+            await child.send(order.message, idempotency_key=key, files=order.files or None)
         except HOPELESS as error:
             await self.deliver(order.refused(str(error)))
 

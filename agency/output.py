@@ -51,11 +51,11 @@ def as_schema(wanted: OutputType) -> Schema:
         raise InvalidInput(f"the output's schema is no JSON: {why}") from error
     if len(written) > SCHEMA_CHARS:
         raise InvalidInput(f"the output's schema has {len(written)} bytes; {SCHEMA_CHARS} are accepted")
-    _validator(schema)
+    validator(schema)
     return schema
 
 
-def _validator(schema: Schema) -> Validator:
+def validator(schema: Schema, what: str = "the output's schema") -> Validator:
     """In Rust, because a pattern that takes for ever in Python's `re` would take the whole process with it."""
     from jsonschema_rs import Draft202012Validator, ValidationError
 
@@ -63,7 +63,7 @@ def _validator(schema: Schema) -> Validator:
         return Draft202012Validator(schema, retriever=_refuse)
     except (ValidationError, ValueError) as error:
         why = getattr(error, "message", None) or str(error)
-        raise InvalidInput(f"the output's schema cannot be used: {why:.300}") from error
+        raise InvalidInput(f"{what} cannot be used: {why:.300}") from error
 
 
 def _refuse(address: str) -> JsonValue:
@@ -159,7 +159,7 @@ def _checked(value: JsonValue, schema: Schema, model: type[BaseModel] | None, ca
 
 
 def _problems(value: JsonValue, schema: Schema, model: type[BaseModel] | None) -> Iterator[str]:
-    found = list(islice(_validator(schema).iter_errors(value), PROBLEMS))
+    found = list(islice(validator(schema).iter_errors(value), PROBLEMS))
     for problem in found:
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.instance_path)
         yield f"${where}: {problem.message:.300}"

@@ -28,6 +28,8 @@ class Spawn(Wire):
     agency_id: str
     request: RequestContext
     parent: ParentInfo
+    files: dict[str, str] = {}
+    """What it is handed with the message, by path."""
 
     def refused(self, why: str) -> Report:
         """What the parent is told if the child cannot be made."""
@@ -46,6 +48,8 @@ class Report(Wire):
     report: str
     spent: Spent | None = None
     """What it has used, its own children included; None if nobody knows."""
+    files: dict[str, str] = {}
+    """What it hands back, by path."""
 
 
 class Cancel(Wire):
@@ -55,8 +59,22 @@ class Cancel(Wire):
     to: str
 
 
-Parcel = Annotated[Spawn | Report | Cancel, Field(discriminator="kind")]
-PARCEL: TypeAdapter[Spawn | Report | Cancel] = TypeAdapter(Parcel)
+class Note(Wire):
+    """What one agent of a family says to another: its parent, a child, or another child of its parent."""
+
+    kind: Literal["note"] = "note"
+    to: str
+    sender: str
+    agent_type: str
+    family: str
+    """The thread that all of them descend from."""
+    text: str
+    key: str
+    """Names it for ever, so that it is taken once."""
+
+
+AnyParcel = Spawn | Report | Cancel | Note
+PARCEL: TypeAdapter[AnyParcel] = TypeAdapter(Annotated[AnyParcel, Field(discriminator="kind")])
 
 
 def child_id(parent: str, key: str) -> str:

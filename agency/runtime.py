@@ -7,10 +7,11 @@ from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
+from agency.approvals import Policy
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.context import ToolContext
 from agency.events import NewEvent
-from agency.parcels import Cancel, Report, Spawn
+from agency.parcels import AnyParcel
 from agency.providers.entry import Provider
 from agency.spending import Spent
 from agency.tools import Tool
@@ -52,7 +53,10 @@ class Runtime(Protocol):
         runs have used so far, children left out. What is refused so is told later that it may go on
         (`Thread.budget_lifted`)."""
 
-    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+    def policy(self) -> Policy:
+        """What the agency wants to be asked about. It takes no time to speak of."""
+
+    async def deliver(self, parcel: AnyParcel) -> None:
         """Hand a parcel to its addressee. Returns once the addressee has it on disk; raises to be tried again."""
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, overload
+from typing import Annotated, Any, Literal, get_args, overload
 
 import docstring_parser
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
@@ -25,9 +25,12 @@ from typing_extensions import TypedDict, Unpack
 from agency.arguments import AnyFunction, Arguments, arguments_of
 from agency.errors import DefinitionError
 from agency.models import ToolSpec
+from agency.redaction import secret_names
+from agency.turn.outcomes import Risk
 from agency.wire import explain
 
-Risk = Literal["low", "medium", "high"]
+RiskRule = Callable[[Mapping[str, Any]], Risk]
+"""How risky a call with these arguments is."""
 InDoubt = Literal["report", "ask", "rerun"]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
@@ -70,10 +73,22 @@ class Tool:
     safe: bool = False
     idempotent: bool = True
     in_doubt: InDoubt = "report"
-    risk: Risk = "low"
+    risk: Risk | RiskRule = "low"
     timeout: float | None = None
     retry: RetryPolicy | None = None
     ray: RayOptions | None = None
+    hidden: tuple[str, ...] = ()
+    """The arguments that people are not shown."""
+
+    def risk_of(self, args: JsonValue) -> Risk:
+        """How risky a call is; a rule that fails, or says what is no risk, does not make it less so."""
+        if not callable(self.risk):
+            return self.risk
+        try:
+            risk = self.risk(args if isinstance(args, dict) else {})
+        except Exception:  # the arguments are the model's
+            return "high"
+        return risk if risk in get_args(Risk) else "high"
 
     def bind(self, args: JsonValue) -> dict[str, Any]:
         """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""
@@ -93,7 +108,7 @@ class ToolOptions(TypedDict, total=False):
     safe: bool
     idempotent: bool
     in_doubt: InDoubt
-    risk: Risk
+    risk: Risk | RiskRule
     timeout: Annotated[float, Field(gt=0)] | None
     retry: RetryPolicy | None
     ray: RayOptions | None
@@ -116,7 +131,8 @@ def tool(
     - `safe`: may run beside other safe calls of its batch. Others run one at a time, in the order of the calls.
     - `idempotent`: may simply run again after a crash, the default. Where it may not, `in_doubt` says what happens to a
       call that had started: `report` to the model that it may have happened, `ask` a person, or `rerun`.
-    - `risk`: `low`, `medium` or `high`, shown to the people who approve calls.
+    - `risk`: `low`, `medium` or `high`, or a function of the arguments that says so. With the middleware `hitl`, people
+      are asked before calls that are not low; it is shown to them. Arguments that are pydantic's `SecretStr` are not.
     - `timeout`: seconds until the call is stopped and fails.
     - `retry`: what `ToolError(…, retry=True)` leads to; without it such a call just fails.
     - `ray`: on a cluster, run it as a Ray task with these resources, as in `{"num_cpus": 1, "num_gpus": 1}`. There
@@ -151,6 +167,7 @@ def as_tool(function: AnyFunction, caller_locals: Mapping[str, Any], options: To
         spec=ToolSpec(name=called, description=summary.strip(), parameters=arguments.schema),
         arguments=arguments,
         is_async=inspect.iscoroutinefunction(function),
+        hidden=secret_names(arguments.schema),
         **given,
     )
 

@@ -6,7 +6,7 @@ A file must have been read before it is edited, so that the model edits what is 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -104,6 +104,19 @@ def _text(ctx: ToolContext, path: str) -> str:
     return text
 
 
+def files_of(store: Draft, paths: Sequence[str]) -> dict[str, str]:
+    """The text files under these paths; what is not there, or is no text, is left out."""
+    if not store.query("SELECT 1 FROM sqlite_schema WHERE name = 'files'"):
+        return {}
+    found: dict[str, str] = {}
+    for path in paths:
+        rows = store.query("SELECT content FROM files WHERE path = ?", (path,))
+        text = _decoded(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else None
+        if text is not None:
+            found[path] = text
+    return found
+
+
 def _decoded(content: bytes) -> str | None:
     """The text of a file; None if it is binary."""
     if b"\0" in content:
@@ -152,6 +165,9 @@ class Filesystem(Middleware):
                 _store(ctx.store, _absolute(path), content)
             except (ValueError, ToolError) as error:
                 raise InvalidInput(f"file {path!r:.200}: {error}") from error
+
+    def handed_back(self, store: Draft, paths: Sequence[str]) -> dict[str, str]:
+        return files_of(store, paths)
 
     async def state(self, ctx: HookContext) -> dict[str, JsonValue]:
         rows = ctx.store.query("SELECT path, content FROM files ORDER BY path")

@@ -1,21 +1,30 @@
-"""Human in the loop: before a listed tool runs, a person approves the call, edits it or denies it.
+"""Human in the loop: before a risky call runs, a person approves it, edits it, denies it or answers in its place.
 
-The whole batch waits, so nothing of it has run when the person is asked. A denied tool never runs.
+Low risk runs, medium and high ask. How risky a call is, is said by the agency's rules, then by those of the blueprint,
+then by the tool (`agency.approvals`); tools that are listed by name always ask. The whole batch waits, so nothing of it
+has run when the person is asked. A denied tool never runs.
 """
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
 
-from agency import HookContext, Middleware, ModelReply, Plan
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from agency import HookContext, Middleware, ModelReply, OnTimeout, Plan, Rule, always_approved, risk_of
 
 
 class HitlConfig(BaseModel):
-    """`tools` are those that need a person's approval."""
+    """`tools` are those that need a person's approval whatever their risk, `rules` say how risky calls are. Without an
+    answer within `timeout_ms`, a call is denied, or approved if `on_timeout` says so."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     tools: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    timeout_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
+    on_timeout: OnTimeout = "deny"
 
 
 class Hitl(Middleware[HitlConfig]):
@@ -24,14 +33,21 @@ class Hitl(Middleware[HitlConfig]):
     config_model = HitlConfig
 
     async def before_model(self, ctx: HookContext[HitlConfig], plan: Plan) -> None:
-        unknown = [name for name in ctx.config.tools if name not in ctx.tools]
+        named = (*ctx.config.tools, *(rule.tool for rule in ctx.config.rules if rule.tool != "*"))
+        unknown = [name for name in named if name not in ctx.tools]
         if unknown:  # a misspelt name would leave a tool unguarded
-            raise ValueError(f"config.hitl.tools names tools that the agent does not have: {unknown}")
+            raise ValueError(f"config.hitl names tools that the agent does not have: {unknown}")
 
     async def on_model_result(self, ctx: HookContext[HitlConfig], reply: ModelReply) -> None:
+        if not reply.tool_calls:
+            return
+        config, policy, always = ctx.config, ctx.policy, always_approved(ctx.store)
         for call in reply.tool_calls:
-            if call.name in ctx.config.tools:
-                ctx.ask(call.id)
+            risk = risk_of(call, ctx.tools.get(call.name), policy.rules, config.rules)
+            if call.name in always or (risk == "low" and call.name not in config.tools):
+                continue
+            own = config if config.timeout_ms is not None else policy
+            ctx.ask(call.id, risk=risk, timeout_ms=own.timeout_ms, on_timeout=own.on_timeout)
 
 
 hitl = Hitl()

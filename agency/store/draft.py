@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -26,6 +26,19 @@ Mark = tuple[int, int, int, int]
 NOTHING: Mark = (0, 0, 0, 0)
 
 
+When = Literal["next_step", "next_run", "now"]
+"""When a message joins the conversation: at the run's next step, in the run after it, or at once, in the place of what
+is being done."""
+
+
+class Posted(NamedTuple):
+    """A message on its way into the inbox; `terms` are those of the run that it is to start, as JSON."""
+
+    message: Message
+    when: When = "next_step"
+    terms: str | None = None
+
+
 _READ_ONLY: Statement = ("SELECT 1", ())  # makes the store roll back whatever the query does
 
 
@@ -40,13 +53,16 @@ class Draft:
         self.statements: list[Statement] = []
         self.messages: list[Message] = []
         """Appended to the transcript."""
-        self.posted: list[Message] = []
-        """Put into the inbox, to join the transcript at a checkpoint."""
+        self.posted: list[Posted] = []
+        """Put into the inbox, to join the transcript later."""
         self.events: list[NewEvent] = []
         self.sends = False
         """Puts something into the outbox."""
         self.sets_timer = False
-        self.takes_inbox = False
+        self.ends_children = False
+        """Changes which children are waited for, or who waits for them."""
+        self.taken: int | None = None
+        """How many messages it takes out of the inbox, if it has looked there."""
 
     def execute(self, sql: str, params: Sequence[Value] = ()) -> None:
         """Stage one statement."""
@@ -64,6 +80,9 @@ class Draft:
 
     def emit(self, event: NewEvent) -> None:
         self.events.append(event)
+
+    def post(self, message: Message, when: When = "next_step", terms: str | None = None) -> None:
+        self.posted.append(Posted(message, when, terms))
 
     def get(self, owner: str, key: str) -> JsonValue:
         """A small value kept under a name; None if there is none."""

@@ -5,18 +5,20 @@ Functions that take a `Draft` stage; those that take a `ThreadStore` read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
 from agency.messages import Message
-from agency.parcels import PARCEL, Cancel, Report, Spawn
+from agency.parcels import PARCEL, AnyParcel
 from agency.spending import NOTHING_SPENT, Spent
-from agency.store.draft import Draft
+from agency.store.draft import Draft, Posted, Value, When
 from agency.store.store import ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
 
+_WHEN: TypeAdapter[When] = TypeAdapter(When)
 _OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
 
 
@@ -55,17 +57,39 @@ def last_run(store: ThreadStore) -> StoredRun | None:
     return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 
+_RUN_END = "run_end"
+
+
+def keep_end(draft: Draft, n: int) -> None:
+    """That a run has ended is still to be told to the middleware."""
+    draft.put(_RUN_END, str(n), True)
+
+
+def forget_end(draft: Draft, n: int) -> None:
+    draft.put(_RUN_END, str(n), None)
+
+
+def untold_ends(store: ThreadStore, n: int | None = None) -> list[StoredRun]:
+    """The runs whose end is still to be told; with `n`, only that one."""
+    rows = store.query(
+        "SELECT n, status, machine, output FROM runs WHERE coalesce(?, n) = n AND EXISTS "
+        "(SELECT 1 FROM kv WHERE owner = ? AND key = CAST(n AS TEXT)) ORDER BY n",
+        (n, _RUN_END),
+    )
+    return [StoredRun(*row) for row in rows]  # type: ignore[arg-type]  # STRICT columns have these types
+
+
 # Calls: the intent is recorded before a call runs, the outcome as it ends. Once the machine has them, the rows go.
 
 
-def begin_calls(draft: Draft, effect: int, calls: Iterable[str]) -> None:
+def begin_calls(draft: Draft, effect: int, calls: Iterable[str], at: int) -> None:
     for call in calls:
-        draft.execute("INSERT OR IGNORE INTO effects VALUES (?, ?, ?, NULL)", (draft.run, effect, call))
+        draft.execute("INSERT OR IGNORE INTO effects VALUES (?, ?, ?, NULL, ?)", (draft.run, effect, call, at))
 
 
 def end_call(draft: Draft, effect: int, call: str, outcome: CallOutcome) -> None:
     stored = _OUTCOME.dump_json(outcome)
-    draft.execute("REPLACE INTO effects VALUES (?, ?, ?, ?)", (draft.run, effect, call, stored))
+    draft.execute("REPLACE INTO effects VALUES (?, ?, ?, ?, NULL)", (draft.run, effect, call, stored))
 
 
 def forget_calls(draft: Draft, effect: int) -> None:
@@ -76,31 +100,56 @@ def forget_all_calls(draft: Draft) -> None:
     draft.execute("DELETE FROM effects")
 
 
-def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | None]:
-    """The calls of an effect that have begun; None for those that have not ended."""
-    rows = store.query("SELECT call, outcome FROM effects WHERE run = ? AND effect = ?", (run, effect))
-    return {str(call): _OUTCOME.validate_json(stored) if isinstance(stored, bytes) else None for call, stored in rows}
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A call that has begun and not ended; since when is not known of calls in old files."""
+
+    at: int | None
 
 
-# Inbox: messages that were accepted and wait for the run's next checkpoint.
+def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | Began]:
+    """The calls of an effect that have begun, with their outcomes."""
+    rows = store.query("SELECT call, outcome, began_at FROM effects WHERE run = ? AND effect = ?", (run, effect))
+    return {
+        str(call): _OUTCOME.validate_json(stored)
+        if isinstance(stored, bytes)
+        else Began(at if isinstance(at, int) else None)
+        for call, stored, at in rows
+    }
 
 
-def take_inbox(store: ThreadStore, draft: Draft) -> tuple[Message, ...]:
-    """What waits in the inbox, and what the draft would put there; taking it out is staged."""
-    waiting = store.inbox_count and not draft.takes_inbox
-    rows = store.query("SELECT seq, body FROM inbox ORDER BY seq") if waiting else []
+# Inbox: messages that were accepted and wait for the run's next checkpoint, or for the next run.
+
+
+def take_inbox(store: ThreadStore, draft: Draft, *, next_run: bool = False) -> tuple[Posted, ...]:
+    """What waits in the inbox, and what the draft would put there; taking it out is staged. What was sent for the next
+    run is left there, unless that one is to begin."""
+    waiting = store.inbox_count and draft.taken is None
+    later = "" if next_run else " WHERE timing <> 'next_run'"
+    rows = store.query(f"SELECT seq, body, timing, terms FROM inbox{later} ORDER BY seq") if waiting else []
     if rows:
-        draft.takes_inbox = True
-        draft.execute("DELETE FROM inbox WHERE seq <= ?", (rows[-1][0],))
-    posted, draft.posted = draft.posted, []
-    return (*(Message.model_validate_json(str(body)) for _, body in rows), *posted)
+        draft.taken = len(rows)
+        draft.execute(f"DELETE FROM inbox{later}")
+    taken = [post for post in draft.posted if next_run or post.when != "next_run"]
+    draft.posted = [post for post in draft.posted if post not in taken]
+    return (*(_posted(*row[1:]) for row in rows), *taken)
+
+
+def _posted(body: Value, when: Value, terms: Value) -> Posted:
+    message = Message.model_validate_json(str(body))
+    return Posted(message, _WHEN.validate_python(when), None if terms is None else str(terms))
+
+
+def is_interrupted(store: ThreadStore) -> bool:
+    """Whether a message waits that is to interrupt what is being done."""
+    return bool(store.inbox_count and store.query("SELECT 1 FROM inbox WHERE timing = 'now'"))
 
 
 # Requests that must not be accepted twice
 
 
-def remember_request(draft: Draft, key: str, status: str) -> None:
-    draft.execute("INSERT INTO requests VALUES (?, ?, ?)", (key, draft.run, status))
+def remember_request(draft: Draft, key: str, status: str, run: int | None = None) -> None:
+    draft.execute("INSERT INTO requests VALUES (?, ?, ?)", (key, draft.run if run is None else run, status))
 
 
 def request(store: ThreadStore, key: str) -> tuple[int, str] | None:
@@ -137,11 +186,12 @@ class Child:
     created_at: int
     completed_at: int | None
     spent: bytes | None = None
+    background: int = 0
 
 
 def add_child(draft: Draft, child: Child) -> None:
     draft.execute(
-        "INSERT OR IGNORE INTO children VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO children VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             child.token,
             child.thread,
@@ -154,11 +204,13 @@ def add_child(draft: Draft, child: Child) -> None:
             child.created_at,
             child.completed_at,
             child.spent,
+            child.background,
         ),
     )
 
 
 def end_child(draft: Draft, token: str, status: str, report: str | None, at: int) -> None:
+    draft.ends_children = True
     draft.execute(
         "UPDATE children SET status = ?, report = ?, completed_at = ? WHERE token = ?", (status, report, at, token)
     )
@@ -186,6 +238,45 @@ def children(store: ThreadStore | Draft, token: str | None = None, status: str |
     return [Child(*row[1:]) for row in rows]  # type: ignore[arg-type]  # STRICT columns have these types
 
 
+# Who waits for children in the background
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A call that waits until all of these have ended."""
+
+    run: int
+    effect: int
+    call: str
+    tokens: tuple[str, ...]
+
+    @property
+    def timer(self) -> str:
+        return f"wait:{self.run}.{self.effect}.{self.call}"
+
+
+def add_wait(draft: Draft, wait: Wait) -> None:
+    draft.ends_children = True
+    draft.execute("REPLACE INTO waits VALUES (?, ?, ?, ?)", (wait.run, wait.effect, wait.call, json.dumps(wait.tokens)))
+
+
+def drop_wait(draft: Draft, wait: Wait) -> None:
+    draft.execute("DELETE FROM waits WHERE run = ? AND effect = ? AND call = ?", (wait.run, wait.effect, wait.call))
+    drop_timer(draft, wait.timer)
+
+
+def drop_waits(draft: Draft) -> None:
+    draft.execute("DELETE FROM waits")
+    draft.execute("DELETE FROM timers WHERE name LIKE 'wait:%'")
+
+
+def waits(store: ThreadStore | Draft) -> list[Wait]:
+    rows = store.query("SELECT run, effect, call, tokens FROM waits")
+    return [
+        Wait(int(str(run)), int(str(effect)), str(call), tuple(json.loads(str(t)))) for run, effect, call, t in rows
+    ]
+
+
 # Timers
 
 
@@ -197,8 +288,13 @@ def child_timer(token: str) -> str:
     return f"child:{token}"
 
 
-def drop_sleeps(draft: Draft) -> None:
-    draft.execute("DELETE FROM timers WHERE name LIKE 'sleep:%'")
+def approval_timer(run: int, effect: int) -> str:
+    return f"approval:{run}.{effect}"
+
+
+def drop_run_timers(draft: Draft) -> None:
+    """Those that mean nothing once the run has ended."""
+    draft.execute("DELETE FROM timers WHERE name LIKE 'sleep:%' OR name LIKE 'approval:%'")
 
 
 def set_timer(draft: Draft, name: str, due: int) -> None:
@@ -218,7 +314,7 @@ def timers(store: ThreadStore) -> list[tuple[str, int]]:
 # Outbox
 
 
-def send(draft: Draft, parcel: Spawn | Report | Cancel) -> None:
+def send(draft: Draft, parcel: AnyParcel) -> None:
     draft.execute("INSERT INTO outbox (parcel) VALUES (?)", (PARCEL.dump_json(parcel),))
     draft.sends = True
 
@@ -227,7 +323,7 @@ def acknowledge(draft: Draft, seq: int) -> None:
     draft.execute("DELETE FROM outbox WHERE seq = ?", (seq,))
 
 
-def parcels(store: ThreadStore) -> list[tuple[int, Spawn | Report | Cancel]]:
+def parcels(store: ThreadStore) -> list[tuple[int, AnyParcel]]:
     """What waits in the outbox, oldest first."""
     rows = store.query("SELECT seq, parcel FROM outbox ORDER BY seq")
     return [(int(str(seq)), PARCEL.validate_json(parcel)) for seq, parcel in rows if isinstance(parcel, bytes)]

@@ -50,6 +50,17 @@ STEPS: list[str] = [
     ALTER TABLE runs ADD COLUMN output BLOB;
     ALTER TABLE children ADD COLUMN spent BLOB;
     """,
+    # Messages that wait for the next run, or interrupt this one; children in the background, and who waits for them.
+    """
+    ALTER TABLE inbox ADD COLUMN timing TEXT NOT NULL DEFAULT 'next_step';
+    ALTER TABLE inbox ADD COLUMN terms TEXT;
+    ALTER TABLE effects ADD COLUMN began_at INTEGER;
+    ALTER TABLE children ADD COLUMN background INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE waits (
+        run INTEGER NOT NULL, effect INTEGER NOT NULL, call TEXT NOT NULL, tokens TEXT NOT NULL,
+        PRIMARY KEY (run, effect, call)
+    ) WITHOUT ROWID, STRICT;
+    """,
 ]
 
 

@@ -37,7 +37,7 @@ _CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
 
 _ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?)"
 _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
-_ADD_TO_INBOX = "INSERT INTO inbox (body) VALUES (?)"
+_ADD_TO_INBOX = "INSERT INTO inbox (body, timing, terms) VALUES (?, ?, ?)"
 
 JOURNAL_ATTEMPTS = 100
 
@@ -83,8 +83,7 @@ class ThreadStore:
         self.thread_id = str(self.meta("thread_id") or "")
         self.last_seq = self._max("events")
         self.message_count = self._max("messages")
-        self.inbox_count = self._max("inbox")
-        """Not zero when something may be waiting in the inbox."""
+        self.inbox_count = int(str(self.query("SELECT count(*) FROM inbox")[0][0]))
         self.committed_at = 0
         """The time of the latest commit here."""
 
@@ -179,15 +178,15 @@ class ThreadStore:
         statements = list(draft.statements)
         for seq, message in enumerate(draft.messages, self.message_count + 1):
             statements.append((_ADD_MESSAGE, (seq, stored_message(message))))
-        for message in draft.posted:
-            statements.append((_ADD_TO_INBOX, (stored_message(message),)))
+        for message, when, terms in draft.posted:
+            statements.append((_ADD_TO_INBOX, (stored_message(message), when, terms)))
         for seq, event in enumerate(draft.events, self.last_seq + 1):
             statements.append((_ADD_EVENT, (seq, ts, _CODE[event.type], draft.run, to_json(event.data).decode())))
         self._write(statements)
         self.committed_at = ts
         self.message_count += len(draft.messages)
         self.last_seq += len(draft.events)
-        self.inbox_count = len(draft.posted) + (0 if draft.takes_inbox else self.inbox_count)
+        self.inbox_count += len(draft.posted) - (draft.taken or 0)
 
     def _write(self, statements: Sequence[Statement]) -> None:
         with self._lock:
@@ -246,7 +245,7 @@ class ThreadStore:
             ).fetchall()
         return [event_of(self.thread_id, *row) for row in rows]
 
-    def _max(self, table: Literal["events", "messages", "inbox"]) -> int:
+    def _max(self, table: Literal["events", "messages"]) -> int:
         return int(str(self.query(f"SELECT coalesce(max(seq), 0) FROM {table}")[0][0]))
 
 

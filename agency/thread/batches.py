@@ -90,12 +90,8 @@ class BatchRunner:
 
     def recover(self, request: CallTools, run: int) -> bool:
         """Take up a batch that a crash interrupted; whether anything of it is left to run."""
-        batch, draft = self._new(request, run), self._store.draft(run)
-        recorded = records.calls(self._store, run, request.id)
-        batch.outcomes = {call_id: outcome for call_id, outcome in recorded.items() if outcome is not None}
-        for call in request.calls:
-            if call.id in recorded and call.id not in batch.outcomes:
-                self._judge(draft, batch, call)
+        draft = self._store.draft(run)
+        batch, recorded = self._recorded(draft, request)
         if any(o.status == "deferred" and o.waits_for == "approval" for o in batch.outcomes.values()):
             for call in request.calls:
                 batch.outcomes.setdefault(call.id, Deferred(waits_for="batch"))
@@ -107,6 +103,23 @@ class BatchRunner:
         if draft:
             self._commit(draft)
         return True
+
+    def take_up(self, draft: Draft, request: CallTools) -> None:
+        """Take up a batch that a crash interrupted, only to drop it: what has ended keeps its results."""
+        self._batch, _ = self._recorded(draft, request)
+        for call_id, outcome in list(self._batch.outcomes.items()):
+            if outcome.status == "deferred":
+                del self._batch.outcomes[call_id]
+
+    def _recorded(self, draft: Draft, request: CallTools) -> tuple[Batch, Mapping[str, CallOutcome | records.Began]]:
+        """A batch with the results that its calls had when the process died, and what was recorded of them."""
+        batch = self._new(request, draft.run)
+        recorded = records.calls(self._store, draft.run, request.id)
+        batch.outcomes = {call_id: was for call_id, was in recorded.items() if not isinstance(was, records.Began)}
+        for call in request.calls:
+            if isinstance(was := recorded.get(call.id), records.Began):
+                self._judge(draft, batch, call, was.at)
+        return batch, recorded
 
     async def perform(self, seconds_left: Callable[[], float | None]) -> None:
         """Run what is left of the batch. Stops early if the batch is dropped."""
@@ -121,25 +134,25 @@ class BatchRunner:
                     for call in group:
                         tasks.create_task(self._run(batch, call, seconds_left()))
 
-    def drop(self, draft: Draft) -> ToolsAnswered | None:
-        """Give up the batch under way: results where there are some, `Canceled` for the rest."""
+    def drop(self, draft: Draft, instead: Canceled) -> ToolsAnswered | None:
+        """Give up the batch under way: results where there are some, `instead` for the rest."""
         batch, self._batch = self._batch, None
         if batch is None:
             return None
         for call in batch.calls.values():
             if call.id not in batch.outcomes:
-                batch.outcomes[call.id] = Canceled()
-                emit_end(draft, call, Canceled())
+                batch.outcomes[call.id] = instead
+                emit_end(draft, call, instead)
         return ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
 
-    def take_report(self, draft: Draft, child: records.Child, outcome: Settled) -> bool:
-        """A child has reported while other calls of its batch still run: keep its result until the batch ends."""
+    def take_result(self, draft: Draft, run: int, effect: int, call: str, outcome: Settled) -> bool:
+        """A call that waited has its result while others of its batch still run: keep it until the batch ends."""
         batch = self._batch
-        if batch is None or (batch.run, batch.effect) != (child.run, child.effect):
+        if batch is None or (batch.run, batch.effect) != (run, effect):
             return False
-        batch.outcomes[child.call] = outcome
-        records.end_call(draft, batch.effect, child.call, outcome)
-        emit_end(draft, batch.calls[child.call], outcome)
+        batch.outcomes[call] = outcome
+        records.end_call(draft, effect, call, outcome)
+        emit_end(draft, batch.calls[call], outcome)
         self._commit(draft)
         return True
 
@@ -177,12 +190,12 @@ class BatchRunner:
         answer = ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
         self._finish(draft, answer, batch.failed_hook)
 
-    def _judge(self, draft: Draft, batch: Batch, call: PendingCall) -> None:
+    def _judge(self, draft: Draft, batch: Batch, call: PendingCall, since: int | None) -> None:
         """A call had begun and not ended when the process died."""
         tool = self._tools.get(call.call.name)
         if tool is None or not is_doubtful(tool):
             return
-        outcome = batch.outcomes[call.id] = in_doubt(tool)
+        outcome = batch.outcomes[call.id] = in_doubt(tool, since)
         if outcome.status == "deferred":
             return
         records.end_call(draft, batch.effect, call.id, outcome)
@@ -191,9 +204,9 @@ class BatchRunner:
 
 def begin(draft: Draft, effect: int, calls: Sequence[PendingCall]) -> None:
     """Record, before they run, that calls begin."""
-    records.begin_calls(draft, effect, [call.id for call in calls])
+    records.begin_calls(draft, effect, [call.id for call in calls], now_ms())
     for call in calls:
-        draft.emit(events.tool_started(call.call))
+        draft.emit(events.tool_started(call.call, call.hidden))
 
 
 def emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:

@@ -18,7 +18,7 @@ from agency.thread.pipeline import Pipeline
 from agency.thread.workers import TimedOut, in_worker_thread, is_ours, within
 from agency.tools import Tool
 from agency.turn.effects import PendingCall
-from agency.turn.outcomes import CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
+from agency.turn.outcomes import Asked, CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
 from agency.wire import sayable, sayable_text
 
 RESULT_CHARS = 100_000
@@ -108,8 +108,9 @@ class CallRunner:
         try:
             work = perform(tool, args, context) if tool.ray is None else self._runtime.offload(tool, args, context)
             outcome = await (work if timeout is None else within(timeout, work))
-            if isinstance(outcome, Deferred) and not (context.spawned and outcome.waits_for == "child"):
-                return Failure(kind="execution", message=f"{tool.name} returned a Deferred that is not from ctx.spawn")
+            if isinstance(outcome, Deferred) and not (context.deferred and outcome.waits_for == "child"):
+                message = f"{tool.name} returned a Deferred that is neither from ctx.spawn nor from ctx.wait_for"
+                return Failure(kind="execution", message=message)
             context.store.try_out(mark)
             return outcome
         except TimedOut:
@@ -143,10 +144,10 @@ def is_doubtful(tool: Tool | None) -> bool:
     return tool is not None and not tool.idempotent and tool.in_doubt != "rerun"
 
 
-def in_doubt(tool: Tool) -> Failure | Deferred:
+def in_doubt(tool: Tool, since: int | None = None) -> Failure | Deferred:
     """What comes of a call that had begun, may have taken effect, and must not simply run again."""
     if is_doubtful(tool) and tool.in_doubt == "ask":
-        return Deferred(waits_for="approval", note=IN_DOUBT)
+        return Deferred(waits_for="approval", asked=Asked(note=IN_DOUBT, in_doubt=True, since=since))
     return Failure(kind="external", source="runtime", message=IN_DOUBT)
 
 

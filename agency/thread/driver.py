@@ -23,10 +23,9 @@ from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
 from agency.code import CodeRunner
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError, WrongState
-from agency.hooks import Plan
+from agency.hooks import Plan, RunEnd
 from agency.messages import Message, Usage
 from agency.output import Schema
-from agency.parcels import Cancel, ChildStatus
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
 from agency.store.draft import Draft
@@ -35,18 +34,32 @@ from agency.thread.asking import Asker
 from agency.thread.batches import BatchRunner, begin, emit_end
 from agency.thread.calls import IN_DOUBT, CallRunner, is_doubtful
 from agency.thread.execution import Execution
+from agency.thread.family import NOTE_ORIGIN, Family
 from agency.thread.feed import Feed
 from agency.thread.pipeline import Pipeline, Review
-from agency.thread.reports import call_outcome, report_of
-from agency.thread.views import status_of
+from agency.thread.reports import report_of
+from agency.thread.views import run_end, status_of
 from agency.thread.workers import STOP_GRACE, TimedOut, within
 from agency.turn import effects as fx
 from agency.turn.effects import PendingCall
-from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import CANCELED, CallOutcome, Failure, Settled, TurnOutcome
+from agency.turn.machine import INTERRUPTED, TurnMachine
+from agency.turn.outcomes import (
+    CANCELED,
+    Approve,
+    CallOutcome,
+    Canceled,
+    Decision,
+    Deny,
+    Failure,
+    Settled,
+    Stopped,
+    TurnOutcome,
+)
 from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
-from agency.wire import sayable_text
+from agency.wire import Wire, sayable_text
 
+AGENT_ORIGIN = "agent"
+"""Of messages from other agents of the family."""
 NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
 
 
@@ -57,6 +70,13 @@ class Budget(Protocol):
 
     async def used_up(self, spent: Spent) -> str | None:
         """Under which code nothing more may be spent, now that this thread has used so much; None to go on."""
+
+
+class RunTerms(Wire):
+    """What a message says of the run that it is to start."""
+
+    limits: Limits | None = None
+    output: Schema | None = None
 
 
 class Driver:
@@ -87,9 +107,16 @@ class Driver:
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._interrupting = False
         self._held = False
+        self._endings: set[asyncio.Task[None]] = set()
+        self._unfinished: int | None = None
+        """The batch that was under way when the thread was last open, until it is taken up."""
+        self._deadline: str | None = None
+        """The timer for those who have to answer, if one may be set."""
+        self._drops_queue = False
         self._spent_before = records.spent(store)
-        self._children = records.spent_by_children(store)
+        self.family = Family(store, self._settle_call, self.commit)
         self.n = 0
         self.machine: TurnMachine | None = None
         self.error: BaseException | None = None
@@ -105,7 +132,16 @@ class Driver:
         self.machine = TurnMachine(TurnCheckpoint.load(run.machine), self._blueprint.mode)
         self._asker.output = None if run.output is None else from_json(run.output)
         self._asker.load_surface()
-        self._go_on(self._poll(self._store.draft(self.n)), recovering=True)
+        for untold in records.untold_ends(self._store):
+            self._tell_end(untold)
+        if isinstance(state := self.machine.state, WaitingTools):
+            self._unfinished = state.effect if state.runnable() else None
+            self._deadline = records.approval_timer(self.n, state.effect)
+        if self.active and self.interruptible and records.is_interrupted(self._store):
+            self._interrupt_now()
+        else:
+            self._go_on(self._poll(self._store.draft(self.n)))
+        self.family.look(self.n)
 
     def begin(
         self, draft: Draft, messages: Sequence[Message], limits: Limits | None, output: Schema | None = None
@@ -128,7 +164,13 @@ class Driver:
     @property
     def performing(self) -> bool:
         """Whether a model, a tool or a hook is at work for the run, or the run is being stopped."""
-        return any(task is not None and not task.done() for task in (self._task, self._stopping))
+        tasks = (self._task, self._stopping, *self._endings)
+        return any(task is not None and not task.done() for task in tasks)
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether the run does something that can be interrupted; one that has used up a limit does not."""
+        return self.machine is not None and self.machine.exhausted_by is None
 
     @property
     def active(self) -> bool:
@@ -139,11 +181,11 @@ class Driver:
         own = self._spent_before
         if self.machine is not None and self.active:
             own += self.machine.spent(now_ms())
-        return own, sum(self._children.values(), NOTHING_SPENT)
+        return own, self.family.spent()
 
     def children_spent(self) -> Spent:
         """What the children of this run have reported."""
-        return self._children.get(self.n, NOTHING_SPENT)
+        return self.family.spent_in(self.n) or NOTHING_SPENT
 
     @property
     def run_id(self) -> str:
@@ -159,22 +201,27 @@ class Driver:
             self.fail(error)
             raise
         self.commit(draft)
+        if not self.active and self._pipeline.sees_runs_end:
+            for untold in records.untold_ends(self._store, self.n):
+                self._tell_end(untold)
         self._go_on(request)
 
     def _stage(self, draft: Draft, answers: Sequence[fx.Input]) -> fx.Request | None:
         """Feed the machine and stage all that follows; the effect that comes next."""
         machine = self.machine
         assert machine is not None
+        at_checkpoint = any(isinstance(answer, fx.CheckpointTaken) for answer in answers)
+        checkpoint_at = len(draft.events) if at_checkpoint else None
         for answer in answers:
             if machine.outcome is None:  # a tool's result may have ended the run before a cancel does
                 machine.handle(answer)
-        checkpoint_at: int | None = None
         request = self._poll(draft)
         while self._answer_at_once(draft, request):
             if isinstance(request, fx.Checkpoint):
                 checkpoint_at = len(draft.events)
             request = self._poll(draft)
         self._prepare(draft, request)
+        self._set_deadline(draft)
         state = machine.dump()
         if checkpoint_at is not None:
             digest = hashlib.blake2b(state, digest_size=8).hexdigest()
@@ -191,6 +238,14 @@ class Driver:
         self._asker.committed(draft)
         self._feed.notify()
         self._on_commit(draft)
+        if draft.ends_children:
+            asyncio.get_running_loop().call_soon(self._children_changed)
+
+    def _children_changed(self) -> None:
+        """Somebody may have waited for that; and a note of it may start a run."""
+        if self.error is None and not self._store.closed:
+            self.family.look(self.n)
+            self._go_on(None)
 
     def _poll(self, draft: Draft) -> fx.Request | None:
         """Stage the machine's notices; the effect that wants an answer, if there is one."""
@@ -213,27 +268,50 @@ class Driver:
     def _answer_at_once(self, draft: Draft, request: fx.Request | None) -> bool:
         """Answer an effect that needs nobody else, within the same transaction."""
         assert self.machine is not None
-        if isinstance(request, fx.Checkpoint):  # whatever was sent to the run joins it here, if it can still answer
-            last = self.machine.grace and request.kind == "before_completion"
-            joining = () if last else records.take_inbox(self._store, draft)
-            self.machine.handle(fx.CheckpointTaken(id=request.id, at=now_ms(), messages=joining))
+        if isinstance(request, fx.Checkpoint) and not self._pipeline.ends_turns:
+            self.machine.handle(self._taken(draft, request))
         elif isinstance(request, fx.SyncSurface) and not (self._pipeline.shapes_calls or self._budget.is_set()):
             self._take_surface(draft, request, self._asker.plan(self._pipeline.tools))
         else:
             return False
         return True
 
+    def _taken(self, draft: Draft, request: fx.Checkpoint, stop: TurnOutcome | None = None) -> fx.CheckpointTaken:
+        """Whatever was sent to the run joins it at a checkpoint, if it can still answer."""
+        assert self.machine is not None
+        last = stop is not None or (self.machine.grace and request.kind == "before_completion")
+        joining = () if last else records.take_inbox(self._store, draft)
+        said = tuple(post.message for post in joining)
+        return fx.CheckpointTaken(id=request.id, at=now_ms(), messages=said, stop=stop)
+
     def _prepare(self, draft: Draft, request: fx.Request | None) -> None:
         """Stage what must be on disk before an effect begins."""
         match request:
-            case fx.CallTools():
+            case fx.CallTools(id=effect) if effect != self._unfinished:
                 self._batches.prepare(draft, request)
             case fx.Sleep(id=effect, until=until):
                 records.set_timer(draft, records.sleep_timer(self.n, effect), until)
 
-    def _go_on(self, request: fx.Request | None, *, recovering: bool = False) -> None:
-        if recovering and isinstance(request, fx.CallTools) and not self._batches.recover(request, self.n):
-            return
+    def _set_deadline(self, draft: Draft) -> None:
+        """Until when people may answer; what counts as the answer then, the timer knows."""
+        assert self.machine is not None
+        state = self.machine.state
+        next_due = None
+        if self.machine.paused == "hitl" and isinstance(state, WaitingTools):
+            asked = (state.asked(call.id).until for call in state.deferred("approval"))
+            next_due = min((until for until in asked if until is not None), default=None)
+            if next_due is not None:
+                self._deadline = records.approval_timer(self.n, state.effect)
+                records.set_timer(draft, self._deadline, next_due)
+        if next_due is None and self._deadline is not None:
+            records.drop_timer(draft, self._deadline)
+            self._deadline = None
+
+    def _go_on(self, request: fx.Request | None) -> None:
+        if isinstance(request, fx.CallTools) and request.id == self._unfinished:  # it was under way when we died
+            self._unfinished = None
+            if not self._batches.recover(request, self.n):
+                return
         if request is not None and not isinstance(request, fx.Sleep):
             self._request = request
         if not self.active and self._store.inbox_count:
@@ -241,11 +319,16 @@ class Driver:
         self._start()
 
     def _begin_with_inbox(self) -> None:
-        """Somebody spoke while the last run was ending: that starts the next. What only middleware said waits."""
+        """Somebody spoke while the last run was ending, or for the run after it: that starts the next. What only
+        middleware said waits, and so does everything that is said to a child that has reported."""
         draft = self._store.draft(self.n + 1)
-        messages = records.take_inbox(self._store, draft)
-        if any(message.origin is None for message in messages):
-            self.begin(draft, messages, None)
+        posted = records.take_inbox(self._store, draft, next_run=True)
+        starts = {None} if self._thread.parent is not None else {None, NOTE_ORIGIN, AGENT_ORIGIN}
+        if any(post.message.origin in starts for post in posted):
+            terms = [RunTerms.model_validate_json(post.terms) for post in posted if post.terms is not None]
+            limits = next((each.limits for each in reversed(terms) if each.limits is not None), None)
+            output = next((each.output for each in reversed(terms) if each.output is not None), None)
+            self.begin(draft, [post.message for post in posted], limits, output)
 
     def _start(self) -> None:
         busy = self._task is not None and not self._task.done()
@@ -255,22 +338,43 @@ class Driver:
     def _close_run(self, draft: Draft, outcome: TurnOutcome) -> None:
         """The run has ended: call back the children, keep what was sent too late, and tell the parent."""
         at = now_ms()
-        for child in records.children(draft, status="waiting"):
-            records.end_child(draft, child.token, "canceled", None, at)
-            records.drop_timer(draft, records.child_timer(child.token))
-            records.send(draft, Cancel(to=child.thread))
-            draft.events.insert(-1, events.subagent_completed(child.thread, "canceled", ""))  # before the run's own end
+        last = draft.events.pop()  # the run's own end comes after that of its children
+        self.family.call_back(draft, but_background=not isinstance(outcome, Stopped) and self._thread.parent is None)
+        draft.emit(last)
         if outcome == CANCELED:  # else the next run begins with what came too late for this one
-            late = records.take_inbox(self._store, draft)
-            draft.messages.extend(m.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, m in enumerate(late, 1))
-        records.drop_sleeps(draft)
+            late = records.take_inbox(self._store, draft, next_run=self._drops_queue)
+            said = (post.message.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, post in enumerate(late, 1))
+            draft.messages.extend(said)
+        records.drop_run_timers(draft)
+        records.drop_waits(draft)
         records.forget_all_calls(draft)
+        if self._pipeline.sees_runs_end:
+            records.keep_end(draft, self.n)
         assert self.machine is not None
         self._spent_before += self.machine.spent(at)
         records.save_spent(draft, self._spent_before)
-        if self._thread.parent is not None and self.n == 1:
+        parent = self._thread.parent
+        if parent is not None and self.n == 1:
             own, children = self.spent()
-            records.send(draft, report_of(self._thread, outcome, own + children))
+            files = self._pipeline.handed_back(draft, parent.returns)
+            records.send(draft, report_of(self._thread, outcome, own + children, files))
+
+    def _tell_end(self, run: records.StoredRun) -> None:
+        """Let the middleware know of a run that has ended; if that is cut short, again when the thread is next open."""
+        ended = run_end(run_id(self._thread.id, run.n), TurnMachine(TurnCheckpoint.load(run.machine)))
+        task = asyncio.create_task(self._told_end(run.n, ended), name=f"after {ended.run_id}")
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+
+    async def _told_end(self, run: int, ended: RunEnd) -> None:
+        draft = self._store.draft(run)
+        try:
+            await self._pipeline.on_run_end(draft, ended)
+            records.forget_end(draft, run)
+            if self.error is None:
+                self.commit(draft)
+        except Exception as error:
+            self.fail(error)
 
     # Stopping.
 
@@ -292,26 +396,50 @@ class Driver:
         if self._task is task:
             self._task = None  # one that will not stop is left behind
 
-    async def cancel(self) -> None:
-        """End the run as canceled."""
+    async def cancel(self, *, drops_queue: bool = False) -> None:
+        """End the run as canceled. What was sent for the next run starts it, unless it is dropped, too."""
+        self._drops_queue = drops_queue
         await self._stop(lambda: fx.RunCanceled(at=now_ms()))
+
+    def pause(self) -> None:
+        """Begin nothing new until `release`; what is being done may end."""
+        self.advance(self._store.draft(self.n), fx.RunHeld(at=now_ms()))
+
+    def release(self, draft: Draft) -> None:
+        self.advance(draft, fx.RunReleased(at=now_ms()))
+
+    def take(self, draft: Draft) -> None:
+        """Commit what has come from outside; a message may start a run."""
+        self.commit(draft)
+        self._go_on(None)
+
+    async def interrupt(self) -> None:
+        """Leave what is being done and go on with what is in the inbox."""
+        await self._stop(None)
 
     async def abort(self, error: AgencyError) -> None:
         """End the run as an error that is not the model's."""
         await self._stop(lambda: _aborted(error))
 
-    async def _stop(self, ending: Callable[[], fx.Input]) -> None:
-        """Stop the run once, however many ask for it, and see it through even if they go away."""
+    async def _stop(self, ending: Callable[[], fx.Input] | None) -> None:
+        """Stop the run once, however many ask for it, and see it through even if they go away. Without an ending, it is
+        only interrupted; whoever wants it to end then waits for that."""
+        if ending is not None and self._interrupting and self._stopping is not None:
+            await asyncio.wait({self._stopping})
         if self._stopping is None or self._stopping.done():
+            self._interrupting = ending is None
             self._stopping = asyncio.create_task(self._stop_now(ending), name=f"stop {self.run_id}")
         await asyncio.shield(self._stopping)
 
-    async def _stop_now(self, ending: Callable[[], fx.Input]) -> None:
+    async def _stop_now(self, ending: Callable[[], fx.Input] | None) -> None:
         run = self.n
         await self.hold()
         try:
             if self.active and self.n == run and self.error is None:
-                self._end(ending())
+                if ending is not None:
+                    self._end(ending())
+                elif records.is_interrupted(self._store):  # else it has joined already
+                    self._interrupt_now()
         finally:
             self._held = self._batches.held = False
             self._start()
@@ -326,8 +454,31 @@ class Driver:
     def _end(self, ending: fx.Input) -> None:
         self._request = None
         draft = self._store.draft(self.n)
-        dropped = self._batches.drop(draft)
+        dropped = self._batches.drop(draft, Canceled())
         self.advance(draft, *([dropped] if dropped else []), ending)
+
+    def _interrupt_now(self) -> None:
+        assert self.machine is not None
+        self._request = None
+        draft, state = self._store.draft(self.n), self.machine.state
+        if isinstance(state, WaitingTools):
+            self.family.call_back_calls(draft, self.n, state.effect)
+            if state.effect == self._unfinished:
+                self._batches.take_up(draft, fx.CallTools(id=state.effect, calls=state.runnable()))
+        self._unfinished = None
+        records.drop_run_timers(draft)
+        records.drop_waits(draft)
+        records.forget_all_calls(draft)
+        try:
+            if (dropped := self._batches.drop(draft, INTERRUPTED)) is not None:
+                self.machine.handle(dropped)
+            if self.machine.outcome is None:  # else a tool has ended the run, and the next begins with the message
+                said = tuple(post.message for post in records.take_inbox(self._store, draft))
+                self.machine.handle(fx.RunInterrupted(at=now_ms(), messages=said))
+        except BaseException as error:
+            self.fail(error)
+            raise
+        self.advance(draft)
 
     def _batch_ended(self, draft: Draft, answer: fx.ToolsAnswered, failed_hook: HookFailed | None) -> None:
         self.advance(draft, answer, *([_aborted(failed_hook)] if failed_hook else []))
@@ -356,6 +507,8 @@ class Driver:
                     await self._batches.perform(self._seconds_left)
                 case fx.ExecCode():
                     await self._exec_code(request)
+                case fx.Checkpoint():
+                    await self._end_turn(request)
                 case _:
                     raise AssertionError(f"{request!r} is not performed here")
         except StoreError:
@@ -374,10 +527,18 @@ class Driver:
             if self._awaited(draft.run, request.id):
                 self.advance(draft, fx.BudgetSpent(id=request.id, at=now_ms(), code=code))
             return
+        if request.id == 1:
+            await self._pipeline.on_run_start(draft, self.run_id)
         await self._pipeline.plan(draft, self.run_id, plan)
         if self._awaited(draft.run, request.id):
             self._take_surface(draft, request, plan)
             self.advance(draft)
+
+    async def _end_turn(self, request: fx.Checkpoint) -> None:
+        draft = self._store.draft(self.n)
+        stop = await self._pipeline.on_turn_end(draft, self.run_id)
+        if self._awaited(draft.run, request.id):
+            self.advance(draft, self._taken(draft, request, stop))
 
     def _take_surface(self, draft: Draft, request: fx.SyncSurface, plan: Plan) -> None:
         assert self.machine is not None
@@ -387,7 +548,7 @@ class Driver:
         except ModelError as error:
             self.machine.handle(_aborted(error))
         else:
-            children = self._children.get(self.n)
+            children = self.family.spent_in(self.n)
             self.machine.handle(fx.SurfaceSynced(id=request.id, at=at, surface=surface, children=children))
 
     async def _call_model(self, request: fx.CallModel) -> None:
@@ -439,17 +600,24 @@ class Driver:
             draft.undo(mark)
             failed = _aborted(error)
         output, refused = self._asker.judge(reply, self.machine.said)
+        refused = {**review.refused, **refused}
         replied = fx.ModelReplied(
             id=request.id,
             at=now_ms(),
             reply=reply,
-            ask=tuple(call for call in review.ask if call not in refused),
+            ask={call_id: ask for call_id, ask in review.ask.items() if call_id not in refused},
             seen_by=tuple(review.seen_by),
             cost_usd=self._asker.cost(request.request, reply.usage),
             output=output,
             refused=refused,
+            hidden=self._hidden(reply),
         )
         return [replied] if failed is None else [replied, failed]
+
+    def _hidden(self, reply: fx.ModelReply) -> dict[str, tuple[str, ...]]:
+        """The arguments of its calls that people are not shown."""
+        tools = ((call.id, self._pipeline.tools.get(call.name)) for call in reply.tool_calls)
+        return {call_id: tool.hidden for call_id, tool in tools if tool is not None and tool.hidden}
 
     def _seconds_left(self) -> float | None:
         assert self.machine is not None
@@ -458,47 +626,51 @@ class Driver:
 
     # Children and timers.
 
-    def child_spent(self, draft: Draft, child: records.Child, spent: Spent) -> None:
-        """A child tells what it has used; it does so once."""
-        if child.spent is None:
-            records.child_spent(draft, child.token, spent)
-            self._children[child.run] = self._children.get(child.run, NOTHING_SPENT) + spent
-
-    def child_ended(self, draft: Draft, child: records.Child, status: ChildStatus, report: str) -> None:
-        """A child's run has ended, or its time has: that is the result of the call that started it."""
-        records.end_child(draft, child.token, status, report, now_ms())
-        records.drop_timer(draft, records.child_timer(child.token))
-        draft.emit(events.subagent_completed(child.thread, status, report))
-        outcome = call_outcome(status, report)
-        if self._batches.take_report(draft, child, outcome):
+    def _settle_call(self, draft: Draft, run: int, effect: int, call: str, outcome: Settled) -> None:
+        """A call that waits for children has its result."""
+        if self._batches.take_result(draft, run, effect, call, outcome):
             return
-        pending = self._deferred_call(child)
+        pending = self._deferred_call(run, effect, call)
         if pending is None:
             self.commit(draft)
             return
         emit_end(draft, pending, outcome)
-        self.advance(draft, fx.CallSettled(id=child.effect, at=now_ms(), call_id=child.call, outcome=outcome))
+        self.advance(draft, fx.CallSettled(id=effect, at=now_ms(), call_id=call, outcome=outcome))
 
-    def _deferred_call(self, child: records.Child) -> PendingCall | None:
-        state = self.machine.state if self.machine is not None and child.run == self.n else None
-        if not isinstance(state, WaitingTools) or state.effect != child.effect:
+    def _deferred_call(self, run: int, effect: int, call_id: str) -> PendingCall | None:
+        state = self.machine.state if self.machine is not None and run == self.n else None
+        if not isinstance(state, WaitingTools) or state.effect != effect:
             return None
-        return next((call for call in state.deferred("child") if call.id == child.call), None)
+        return next((call for call in state.deferred("child") if call.id == call_id), None)
 
     def timer_due(self, name: str) -> None:
         draft = self._store.draft(self.n)
         records.drop_timer(draft, name)
         kind, _, rest = name.partition(":")
-        if kind == "sleep":
-            run, effect = map(int, rest.split("."))
-            if self._awaited(run, effect):
-                self.advance(draft, fx.Woke(id=effect, at=now_ms()))
-                return
-        elif waiting := records.children(self._store, token=rest, status="waiting"):
-            records.send(draft, Cancel(to=waiting[0].thread))
-            self.child_ended(draft, waiting[0], "timed_out", "it did not end in time and was canceled")
-            return
-        self.commit(draft)
+        match kind:
+            case "sleep" if self._awaited(*_run_and_effect(rest)):
+                self.advance(draft, fx.Woke(id=_run_and_effect(rest)[1], at=now_ms()))
+            case "approval" if self._awaited(*_run_and_effect(rest)):
+                self._nobody_answered(draft, _run_and_effect(rest)[1])
+            case "child" if self.family.timed_out(draft, rest):
+                pass
+            case "wait" if self.family.waited(name):
+                pass
+            case _:
+                self.commit(draft)
+
+    def _nobody_answered(self, draft: Draft, effect: int) -> None:
+        """Decide what nobody has decided in time."""
+        assert self.machine is not None
+        state, now = self.machine.state, now_ms()
+        decisions: dict[str, Decision] = {}
+        if isinstance(state, WaitingTools):
+            for call in state.deferred("approval"):
+                asked = state.asked(call.id)
+                if asked.until is not None and asked.until <= now:
+                    decisions[call.id] = Approve() if asked.on_timeout == "approve" else Deny()
+        answers = [fx.CallsDecided(id=effect, at=now, decisions=decisions, by="timeout")] if decisions else []
+        self.advance(draft, *answers)
 
     # Code.
 
@@ -533,8 +705,10 @@ class Driver:
             begin(draft, effect, [call])
             self.commit(draft)
             draft = self._store.draft(run)
-        if review.ask:
-            outcome: CallOutcome = Failure(kind="permission_denied", source="policy", message=NOT_FROM_CODE)
+        if call.id in review.refused:
+            outcome: CallOutcome = review.refused[call.id]
+        elif review.ask:
+            outcome = Failure(kind="permission_denied", source="policy", message=NOT_FROM_CODE)
         elif had_begun and is_doubtful(tool):
             outcome = Failure(kind="external", source="runtime", message=IN_DOUBT)
         else:
@@ -564,3 +738,8 @@ def _aborted(error: Exception) -> fx.RunAborted:
     if isinstance(error, AgencyError):
         code, message = error.model_code if isinstance(error, ModelError) else error.code, str(error)
     return fx.RunAborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))
+
+
+def _run_and_effect(name: str) -> tuple[int, int]:
+    run, effect = name.split(".")
+    return int(run), int(effect)

@@ -74,7 +74,7 @@ class Execution:
         digest = hashlib.blake2b(to_json([name, args]), digest_size=4).hexdigest()
         call = ToolCall(id=f"code{self._count}-{digest}", name=name, args=args)
         outcome = self._recorded.get(call.id)
-        if outcome is None or outcome.status == "deferred":
+        if outcome is None or isinstance(outcome, records.Began) or outcome.status == "deferred":
             pending = PendingCall(call=call, key=f"{self._run}.{self._request.id}.{call.id}")
             try:
                 outcome = await self._run_call(self._run, self._request.id, pending, call.id in self._recorded)

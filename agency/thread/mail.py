@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from agency.clock import now_ms
 from agency.errors import AgencyError
-from agency.parcels import Cancel, Report, Spawn
+from agency.parcels import AnyParcel
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
@@ -56,7 +56,7 @@ class Postman:
                 await asyncio.sleep(wait)
             wait = min(2 * wait, RETRY_MOST) if unreachable else RETRY_FIRST
 
-    async def _deliver(self, seq: int, parcel: Spawn | Report | Cancel) -> bool:
+    async def _deliver(self, seq: int, parcel: AnyParcel) -> bool:
         try:
             await self._runtime.deliver(parcel)
         except Exception as error:

@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import JsonValue
 
 from agency import events
+from agency.approvals import Policy, always_approved, ruled_risk
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
-from agency.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan
+from agency.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.messages import ToolCall
 from agency.store.draft import Draft
 from agency.thread.workers import is_ours
 from agency.tools import Tool
-from agency.turn.effects import ModelReply
-from agency.turn.outcomes import Decision
+from agency.turn.effects import Ask, ModelReply
+from agency.turn.outcomes import (
+    Decision,
+    Deny,
+    Fail,
+    Failure,
+    Finish,
+    Finished,
+    OnTimeout,
+    Risk,
+    Settled,
+    Stopped,
+    TurnOutcome,
+)
+from agency.wire import sayable, sayable_text
+
+log = logging.getLogger(__name__)
 
 Hook = Literal[
     "on_init",
+    "on_run_start",
+    "on_run_end",
     "on_tick",
+    "on_turn_end",
     "before_model",
     "on_overflow",
     "on_model_result",
+    "gate_tool",
     "on_tool_start",
     "on_tool_result",
     "on_tool_error",
@@ -38,9 +59,11 @@ Hook = Literal[
 
 @dataclass(slots=True)
 class Review:
-    """What the middleware made of a reply: the calls that a person has to approve, and who has looked at it."""
+    """What the middleware made of a reply: the calls that a person has to approve, those that are refused, and who has
+    looked at it."""
 
-    ask: dict[str, None] = field(default_factory=dict)
+    ask: dict[str, Ask] = field(default_factory=dict)
+    refused: dict[str, Settled] = field(default_factory=dict)
     seen_by: list[str] = field(default_factory=list)
 
 
@@ -52,11 +75,17 @@ class Pipeline:
         thread: ThreadMetadata,
         blueprint: Blueprint,
         agents: Mapping[str, Blueprint],
+        policy: Callable[[], Policy],
     ) -> None:
-        """`middleware` come with their validated configuration, `tools` are those that the agent's tags select."""
+        """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
+        `policy` is what the agency wants to be asked about, as it is now."""
         self._configs = {mw.name: config for mw, config in middleware}
         self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
-        self.shapes_calls = bool(self._by_hook["on_tick"] or self._by_hook["before_model"])
+        self._middleware = [mw for mw, _ in middleware]
+        self.shapes_calls = any(self._by_hook[hook] for hook in ("on_run_start", "on_tick", "before_model"))
+        self.ends_turns = bool(self._by_hook["on_turn_end"])
+        self.sees_runs_end = bool(self._by_hook["on_run_end"])
+        self._policy = policy
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
@@ -70,6 +99,31 @@ class Pipeline:
                 if isinstance(error.__cause__, DefinitionError):
                     raise error.__cause__ from None
                 raise
+
+    async def on_run_start(self, draft: Draft, run_id: str) -> None:
+        for mw in self._by_hook["on_run_start"]:
+            await self._call(mw, "on_run_start", self._context(mw, draft, run_id))
+
+    async def on_run_end(self, draft: Draft, run: RunEnd) -> None:
+        """Tell the middleware that a run has ended. One that fails is logged, and what it wrote is left out."""
+        for mw in self._by_hook["on_run_end"]:
+            mark = draft.mark()
+            try:
+                await self._call(mw, "on_run_end", self._context(mw, draft, run.run_id), run)
+            except HookFailed as error:
+                draft.undo(mark)
+                log.warning("after run %s: %s", run.run_id, error)
+
+    async def on_turn_end(self, draft: Draft, run_id: str) -> TurnOutcome | None:
+        """How the run ends here, if one of the middleware says so; the first one counts."""
+        for mw in self._by_hook["on_turn_end"]:
+            match await self._call(mw, "on_turn_end", self._context(mw, draft, run_id)):
+                case Finish(value=value):
+                    return Finished(by="middleware", value=sayable(value))
+                case Fail(message=message):
+                    said = f"{mw.name}: {sayable_text(message)}"
+                    return Stopped(reason="middleware_abort", code="ERR_STOPPED", message=said)
+        return None
 
     async def plan(self, draft: Draft, run_id: str, plan: Plan) -> None:
         """Let the middleware begin the turn and shape the model call."""
@@ -93,6 +147,39 @@ class Pipeline:
             context.ask = functools.partial(_ask, review, reply)
             await self._call(mw, "on_model_result", context, reply)
             review.seen_by.append(mw.name)
+        for mw in self._by_hook["gate_tool"]:
+            for call in reply.tool_calls:
+                gate = await self._call(mw, "gate_tool", self._context(mw, draft, run_id), call)
+                if isinstance(gate, Deny):
+                    because = f": {sayable_text(gate.reason)}" if gate.reason else ""
+                    refusal = f"{mw.name} refused this call, it was not run{because}"
+                    review.refused[call.id] = Failure(kind="permission_denied", source="middleware", message=refusal)
+                elif isinstance(gate, Ask):
+                    review.ask.setdefault(call.id, gate)
+        self._ask_for_agency(draft, reply, review)
+
+    def _ask_for_agency(self, draft: Draft, reply: ModelReply, review: Review) -> None:
+        """An agency's policy holds for all its agents, also for those without the middleware that asks."""
+        policy = self._policy()
+        if not policy.rules:
+            return
+        always = always_approved(draft)
+        for call in reply.tool_calls:
+            risk = ruled_risk(call, policy.rules)
+            if risk not in (None, "low") and call.id not in review.ask and call.name not in always:
+                assert risk is not None
+                review.ask[call.id] = policy.ask(risk)
+
+    def handed_back(self, draft: Draft, paths: Sequence[str]) -> dict[str, str]:
+        """The files that a parent wants back."""
+        found: dict[str, str] = {}
+        for mw in self._middleware if paths else ():
+            found.update(mw.handed_back(draft, paths))
+        return found
+
+    @property
+    def keeps_files(self) -> bool:
+        return bool(self._by_hook["on_files"])
 
     async def on_tool_start(self, draft: Draft, run_id: str, call: ToolCall) -> None:
         for mw in self._by_hook["on_tool_start"]:
@@ -142,6 +229,7 @@ class Pipeline:
             tools=self.tools,
             register_tool=self._register,
             ask=_cannot_ask,
+            policy=self._policy(),
             owner=mw.name,
         )
 
@@ -169,11 +257,27 @@ def _defines(mw: AnyMiddleware, hook: str) -> bool:
     return getattr(type(mw), hook) is not getattr(Middleware, hook)
 
 
-def _ask(review: Review, reply: ModelReply, call_id: str) -> None:
+def _ask(
+    review: Review,
+    reply: ModelReply,
+    call_id: str,
+    *,
+    risk: Risk | None = None,
+    note: str = "",
+    timeout_ms: int | None = None,
+    on_timeout: OnTimeout = "deny",
+) -> None:
     if call_id not in {call.id for call in reply.tool_calls}:
         raise AgencyError(f"ctx.ask: the reply has no call {call_id!r}")
-    review.ask[call_id] = None
+    review.ask[call_id] = Ask(risk=risk, note=sayable_text(note), timeout_ms=timeout_ms, on_timeout=on_timeout)
 
 
-def _cannot_ask(call_id: str) -> None:
+def _cannot_ask(
+    call_id: str,
+    *,
+    risk: Risk | None = None,
+    note: str = "",
+    timeout_ms: int | None = None,
+    on_timeout: OnTimeout = "deny",
+) -> None:
     raise AgencyError("ctx.ask belongs in on_model_result")

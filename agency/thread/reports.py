@@ -23,7 +23,7 @@ def call_outcome(status: ChildStatus, report: str) -> Settled:
             return Failure(kind="external", message=f"the subagent failed: {report}")
 
 
-def report_of(thread: ThreadMetadata, outcome: TurnOutcome, spent: Spent) -> Report:
+def report_of(thread: ThreadMetadata, outcome: TurnOutcome, spent: Spent, files: dict[str, str]) -> Report:
     parent = thread.parent
     assert parent is not None
     status: ChildStatus = "completed"
@@ -32,4 +32,12 @@ def report_of(thread: ThreadMetadata, outcome: TurnOutcome, spent: Spent) -> Rep
     if isinstance(outcome, Stopped):
         status = "canceled" if outcome.reason == "canceled" else "failed"
         text = f"{outcome.code}: {outcome.message}"
-    return Report(to=parent.thread_id, thread_id=thread.id, token=parent.token, status=status, report=text, spent=spent)
+    return Report(
+        to=parent.thread_id,
+        thread_id=thread.id,
+        token=parent.token,
+        status=status,
+        report=text,
+        spent=spent,
+        files=files,
+    )

@@ -15,6 +15,7 @@ from typing import Annotated, Self, TypeVar
 from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
 
 from agency import events
+from agency.approvals import NO_POLICY, Policy, approve_always
 from agency.blueprint import Blueprint, ThreadMetadata, chain_of
 from agency.clock import now_ms
 from agency.context import ToolContext
@@ -23,24 +24,27 @@ from agency.events import Event, EventType, NewEvent
 from agency.hooks import ChildReport
 from agency.messages import IMAGE_BYTES, MESSAGE_CHARS, Image, Message, ToolCall
 from agency.output import OutputType, as_schema
-from agency.parcels import Cancel, Report, Spawn
+from agency.parcels import AnyParcel, Cancel, Note, Report
 from agency.providers.entry import Provider
+from agency.redaction import shown
 from agency.runtime import Progress, Runtime
 from agency.spending import Spent
 from agency.store import records
-from agency.store.draft import Draft
+from agency.store.draft import Draft, When
 from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
 from agency.system import AgentSystem
 from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
-from agency.thread.driver import Driver
+from agency.thread.deciding import Decided, checked_decisions
+from agency.thread.driver import AGENT_ORIGIN, Driver, RunTerms
 from agency.thread.feed import Feed, Reader
 from agency.thread.mail import Clock, Postman
 from agency.thread.pipeline import Pipeline
 from agency.thread.views import (
     AGENCY_BUDGET,
     Accepted,
+    AcceptedStatus,
     RunEnvelope,
     RunState,
     RunStatus,
@@ -51,8 +55,8 @@ from agency.thread.views import (
 )
 from agency.tools import Tool
 from agency.turn import effects as fx
-from agency.turn.outcomes import Approve, CallOutcome, Decision, Deny, Edit
-from agency.turn.state import Limits
+from agency.turn.outcomes import Always, Approve, CallOutcome, Decision, Deny, Edit, Respond
+from agency.turn.state import Limits, WaitingTools
 from agency.wire import explain, sayable, sayable_text
 
 log = logging.getLogger(__name__)
@@ -82,9 +86,8 @@ class Thread:
         self._system = system
         self._runtime = runtime
         agents = runtime.agents()
-        self._pipeline = Pipeline(
-            system.middleware_for(blueprint), system.tools_for(blueprint), metadata, blueprint, agents
-        )
+        middleware, tools = system.middleware_for(blueprint), system.tools_for(blueprint)
+        self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, runtime.policy)
         self._feed = Feed(store)
         asker = Asker(store, system, blueprint, runtime.providers)
         runner = CallRunner(store, self._pipeline, metadata, blueprint, runtime, agents, asker.offered)
@@ -224,8 +227,11 @@ class Thread:
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
         output_schema: OutputType | None = None,
+        when: When = "next_step",
     ) -> Accepted:
-        """Start a run with a message; during a run, the message joins it at its next step.
+        """Start a run with a message. During a run, the message joins it at its next step; with `when="next_run"` it
+        starts the run after it; with `when="now"` it interrupts it: the model or the tools that are at work are
+        stopped, finished calls keep their results, and the run goes on with the message.
 
         With an `idempotency_key`, sending again gives the first answer and does nothing. `limits` and `output_schema`
         (a pydantic model or a JSON schema) replace the blueprint's for a run that this starts. `files`, text by path,
@@ -234,27 +240,33 @@ class Thread:
         self._check_alive()
         messages = acceptable(message)
         output = None if output_schema is None else as_schema(output_schema)
+        when = _valid(_WHEN, when, "`when`")
         handed_in = await self._with_files(files) if files else self._store.draft()
         if limits is not None:
             limits = _valid(_LIMITS, limits, "limits")
         if idempotency_key is not None:
             idempotency_key = _valid(_KEY, idempotency_key, "idempotency key")
         if idempotency_key is not None and (known := records.request(self._store, idempotency_key)) is not None:
-            run, status = known
-            return Accepted.model_validate({"run_id": run_id(self.id, run), "status": status})
+            return Accepted.model_validate({"run_id": run_id(self.id, known[0]), "status": known[1]})
         joins = self._driver.active
         draft = self._store.draft(self._driver.n if joins else self._driver.n + 1)
         draft.statements += handed_in.statements
         draft.emit(events.request_accepted(idempotency_key))
-        status = self._status() if joins else "running"
+        waits = joins and when == "next_run"
+        run = draft.run + waits
+        status: AcceptedStatus = "queued" if waits else self._status() if joins else "running"
         if idempotency_key is not None:
-            records.remember_request(draft, idempotency_key, status)
+            records.remember_request(draft, idempotency_key, status, run)
         if joins:
-            draft.posted.extend(messages)
+            terms = RunTerms(limits=limits, output=output).model_dump_json() if waits else None
+            for each in messages:
+                draft.post(each, when, terms)
             self._driver.commit(draft)
+            if when == "now" and self._driver.interruptible:
+                await self._driver.interrupt()
         else:
             self._driver.begin(draft, messages, limits, output)
-        return Accepted(run_id=run_id(self.id, draft.run), status=status)
+        return Accepted(run_id=run_id(self.id, run), status=status)
 
     async def put_files(self, files: Mapping[str, str]) -> None:
         """Give the agent files, text by path, in the place of those it has under these paths."""
@@ -271,22 +283,27 @@ class Thread:
     async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
         """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting.
 
-        With an `idempotency_key`, deciding again changes nothing.
+        A call's `approval_id` names it with exactly its arguments: if they are others by now, or somebody else has
+        answered, nothing changes and `WrongState` is raised. With an `idempotency_key`, deciding again changes nothing.
         """
-        decided = {call_id: _sayable(d) for call_id, d in _valid(_DECISIONS, dict(decisions), "decisions").items()}
+        given = {call_id: _sayable(d) for call_id, d in _valid(_DECISIONS, dict(decisions), "decisions").items()}
         if idempotency_key is not None:
             idempotency_key = _valid(_KEY, idempotency_key, "idempotency key")
             if records.request(self._store, idempotency_key) is not None:
                 return
-        asked = self._check_decisions(decided)
+        decided = self._checked_decisions(given)
         draft = self._store.draft(self._driver.n)
-        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decided))
-        if self._check_decisions(decided) != asked:  # while the hooks ran, that run ended and another one asks
+        answered = (self._driver.n, decided.effect)
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decided.decisions))
+        decided = self._checked_decisions(given)
+        if (self._driver.n, decided.effect) != answered:  # while the hooks ran, that run ended and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self.id}")
-        _, effect = asked
         if idempotency_key is not None:
             records.remember_request(draft, idempotency_key, "running")
-        self._driver.advance(draft, fx.CallsDecided(id=effect, at=now_ms(), decisions=decided))
+        if decided.always:
+            approve_always(draft, decided.always)
+        answer = fx.CallsDecided(id=decided.effect, at=now_ms(), decisions=decided.decisions)
+        self._driver.advance(draft, answer)
 
     async def approve(self, *, idempotency_key: str | None = None) -> None:
         """Let every call that waits for a person run."""
@@ -298,12 +315,42 @@ class Thread:
         await self.decide(decisions, idempotency_key=idempotency_key)
 
     async def cancel(self) -> None:
-        """End the run. Running models and tools are stopped, children too; every call gets a result."""
+        """End the run. Running models and tools are stopped, children too; every call gets a result. Without a run,
+        children that work in the background are called back."""
         self._check_alive()
-        if not self._driver.active:
+        if self._driver.active:
+            await self._driver.cancel()
+            self._check_alive()
+        elif self._driver.family.at_work:
+            draft = self._store.draft(self._driver.n)
+            self._driver.family.call_back(draft)
+            self._driver.commit(draft)
+        else:
             raise WrongState(f"thread {self.id} has no run in progress")
-        await self._driver.cancel()
+
+    async def pause(self) -> None:
+        """Have the run wait until somebody resumes it. What is being done just now may end; nothing new begins."""
         self._check_alive()
+        machine = self._driver.machine
+        if machine is None or machine.outcome is not None:
+            raise WrongState(f"thread {self.id} has no run in progress")
+        if machine.held:
+            raise WrongState(f"the run of thread {self.id} is paused already")
+        self._driver.pause()
+
+    async def resume(self) -> None:
+        """Let a run go on that was paused by hand."""
+        draft = self._store.draft(self._driver.n)
+        self._check_held(draft.run)
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "manual", {}))
+        self._check_held(draft.run)
+        self._driver.release(draft)
+
+    def _check_held(self, run: int) -> None:
+        self._check_alive()
+        machine = self._driver.machine
+        if machine is None or machine.outcome is not None or not machine.held or run != self._driver.n:
+            raise WrongState(f"the run of thread {self.id} was not paused by hand")
 
     async def lift_limits(
         self,
@@ -347,15 +394,27 @@ class Thread:
         lifted = fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
         self._driver.advance(draft, lifted)
 
-    async def receive(self, parcel: Report | Cancel) -> None:
+    async def receive(self, parcel: Report | Cancel | Note) -> None:
         """Take what another thread sent. Taking it again does nothing."""
         self._check_alive()
         match parcel:
             case Cancel():
                 if self._driver.active and self._driver.n == 1:  # the run that the parent started, and no later one
-                    await self._driver.cancel()
+                    await self._driver.cancel(drops_queue=True)
             case Report():
                 await self._child_reported(parcel)
+            case Note():
+                self._take_note(parcel)
+
+    def _take_note(self, note: Note) -> None:
+        key = f"{events.OURS}note:{note.key}"
+        if note.family != self.metadata.family or records.request(self._store, key) is not None:
+            return
+        draft = self._store.draft(self._driver.n)
+        records.remember_request(draft, key, self._status())
+        said = f"Message from {note.agent_type} ({note.sender}):\n\n{note.text}"
+        draft.post(Message(role="user", content=said, origin=AGENT_ORIGIN))
+        self._driver.take(draft)
 
     async def _child_reported(self, report: Report) -> None:
         draft = self._store.draft(self._driver.n)
@@ -366,17 +425,30 @@ class Thread:
                 await self._pipeline.on_child_report(draft, self._driver.run_id, told)
             except HookFailed as error:  # the report stands all the same
                 draft, failed = self._store.draft(self._driver.n), error
+        said = report.report
+        if report.files and self._pipeline.keeps_files:
+            said += await self._keep_files(draft, report.files)
         known = records.children(self._store, token=report.token)
         if known and report.spent is not None:
-            self._driver.child_spent(draft, known[0], report.spent)
+            self._driver.family.report_spent(draft, known[0], report.spent)
         if waiting := [child for child in known if child.status == "waiting"]:
-            self._driver.child_ended(draft, waiting[0], report.status, report.report)
+            self._driver.family.ended(draft, waiting[0], report.status, said)
             if failed is not None and self._driver.active and self._driver.n == waiting[0].run:
                 await self._driver.abort(failed)
         elif draft:  # it was no longer waited for, but it has used something
             self._driver.commit(draft)
             self._spent = None
             self._tell(())
+
+    async def _keep_files(self, draft: Draft, files: Mapping[str, str]) -> str:
+        """Take the files that a child hands back; what its report says of them."""
+        mark = draft.mark()
+        try:
+            await self._pipeline.on_files(draft, files)
+        except AgencyError as error:  # the report stands all the same
+            draft.undo(mark)
+            return f"\n\n(The files that it handed back could not be kept: {error})"
+        return f"\n\n(Files handed back: {', '.join(files)})"
 
     def doze(self, after: float) -> None:
         """Let go of its file if it has not been used for so many seconds; the next use opens it again."""
@@ -425,7 +497,7 @@ class Thread:
     async def state(self) -> ThreadState:
         self._check_alive()
         return ThreadState(
-            messages=tuple(self._store.messages()),
+            messages=tuple(_for_people(message, self._pipeline.tools) for message in self._store.messages()),
             tools=tuple(tool.spec for tool in self._pipeline.tools.values()),
             thread=self.metadata,
             model=chain_of(self.blueprint.model or self._system.default_model)[0].model,
@@ -492,24 +564,15 @@ class Thread:
 
     def _waiting(self) -> tuple[ToolCall, ...]:
         machine = self._driver.machine
-        return () if machine is None else pending_approvals(machine, self._pipeline.tools)
+        return () if machine is None else pending_approvals(self.id, machine, self._pipeline.tools)
 
-    def _check_decisions(self, decisions: Mapping[str, Decision]) -> tuple[int, int]:
-        """Refuse decisions that do not fit what waits; the run and the effect that they answer."""
+    def _checked_decisions(self, decisions: Mapping[str, Decision]) -> Decided:
         self._check_alive()
-        waiting = {call.id: call for call in self._waiting()}
-        if not waiting:
-            raise WrongState(f"no call of thread {self.id} waits for a person")
-        if not decisions:
-            raise InvalidInput("there are no decisions; name at least one call")
-        if unknown := decisions.keys() - waiting.keys():
-            raise InvalidInput(f"{sorted(unknown)} do not wait for a person; {sorted(waiting)} do")
-        for call_id, decision in decisions.items():
-            if isinstance(decision, Edit) and (tool := self._pipeline.tools.get(waiting[call_id].name)) is not None:
-                tool.bind(decision.args)
         machine = self._driver.machine
-        assert machine is not None and machine.outstanding is not None
-        return self._driver.n, machine.outstanding
+        state = None if machine is None else machine.state
+        if not isinstance(state, WaitingTools):
+            raise WrongState(f"no call of thread {self.id} waits for a person")
+        return checked_decisions(self.id, state, self._pipeline.tools, decisions)
 
     def _check_exhausted(self, run: int) -> None:
         self._check_alive()
@@ -545,7 +608,10 @@ class _Nowhere:
     def agents(self) -> Mapping[str, Blueprint]:
         return {}
 
-    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+    def policy(self) -> Policy:
+        return NO_POLICY
+
+    async def deliver(self, parcel: AnyParcel) -> None:
         raise WrongState("it is delivered when the thread is next awake")
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
@@ -565,6 +631,7 @@ class _Nowhere:
 
 
 _LIMITS = TypeAdapter(Limits)
+_WHEN: TypeAdapter[When] = TypeAdapter(When)
 _DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
 _KEY = TypeAdapter(Annotated[str, StringConstraints(strict=True, min_length=1, max_length=256)])
 _MESSAGES = TypeAdapter(tuple[Message, ...])
@@ -583,10 +650,23 @@ def _sayable(decision: Decision) -> Decision:
     match decision:
         case Deny(reason=reason):
             return Deny(reason=sayable_text(reason))
+        case Respond(content=content):
+            return Respond(content=sayable_text(content))
         case Edit(args=args):
             return Edit(args={sayable_text(name): sayable(value) for name, value in args.items()})
-        case Approve():
+        case Approve() | Always():
             return decision
+
+
+def _for_people(message: Message, tools: Mapping[str, Tool]) -> Message:
+    """A message as people are shown it: without the secrets in its calls."""
+    if not message.tool_calls:
+        return message
+    calls = tuple(
+        call.model_copy(update={"args": shown(call.args, tool.hidden if tool else (), longest=None)})
+        for call, tool in ((call, tools.get(call.name)) for call in message.tool_calls)
+    )
+    return message.model_copy(update={"tool_calls": calls})
 
 
 def acceptable(message: str | Message | Sequence[Message], *, longest: int = MESSAGE_CHARS) -> tuple[Message, ...]:

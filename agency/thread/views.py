@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import JsonValue
 
+from agency.approvals import approval_id
 from agency.blueprint import ThreadMetadata
 from agency.clock import now_ms
 from agency.events import timestamp
+from agency.hooks import RunEnd
 from agency.messages import Message, ToolCall, Usage
 from agency.models import ToolSpec
+from agency.redaction import shown
 from agency.spending import Spent
 from agency.store.records import StoredRun
 from agency.store.store import run_id
-from agency.tools import Risk, Tool
+from agency.tools import Tool
+from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import CallOutcome, Deferred, Finished, HandedOff, Stopped, TurnOutcome
+from agency.turn.outcomes import Asked, Finished, HandedOff, OnTimeout, Risk, Stopped, TurnOutcome
 from agency.turn.state import Attempt, PauseReason, TurnCheckpoint, WaitingTools
 from agency.turn.state import RunStatus as RunStatus
 from agency.wire import Wire
@@ -25,11 +30,14 @@ AGENCY_BUDGET = "ERR_AGENCY_"
 """With which the codes of an agency's budgets begin."""
 
 
+AcceptedStatus = RunStatus | Literal["queued"]
+
+
 class Accepted(Wire):
-    """The answer to a message: the run that it started or joined."""
+    """The answer to a message: the run that it started or joined, or that it will start: `queued`."""
 
     run_id: str
-    status: RunStatus
+    status: AcceptedStatus
 
 
 class RunState(Wire):
@@ -56,10 +64,17 @@ class ErrorInfo(Wire):
 
 
 class PendingToolCall(ToolCall):
-    """A call that waits for a person, with what the person should know."""
+    """A call that waits for a person, with what the person should know. Its arguments are without secrets, and long
+    texts are cut. `approval_id` names it with exactly these arguments. One that is in doubt had begun, at `since`, when
+    its process died. Without an answer until `expires_at`, `on_timeout` counts as the answer."""
 
     risk: Risk = "low"
     note: str = ""
+    kind: Literal["approval", "in_doubt"] = "approval"
+    approval_id: str = ""
+    since: str | None = None
+    expires_at: str | None = None
+    on_timeout: OnTimeout = "deny"
 
 
 class Part(Wire):
@@ -120,6 +135,14 @@ def status_of(machine: TurnMachine) -> RunStatus:
             return "completed"
 
 
+def run_end(run_id: str, machine: TurnMachine) -> RunEnd:
+    """How a run has ended, for the middleware."""
+    outcome, status = machine.outcome, status_of(machine)
+    if isinstance(outcome, Stopped):
+        return RunEnd(run_id=run_id, status=status, result=None, code=outcome.code, message=outcome.message)
+    return RunEnd(run_id=run_id, status=status, result=result_of(outcome))
+
+
 def result_of(outcome: TurnOutcome | None) -> JsonValue:
     match outcome:
         case Finished(value=value):
@@ -158,7 +181,7 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]
             attempts=tuple(_attempt(failure) for failure in machine.failures),
             duration_ms=own.active_ms,
             pause_reason=machine.paused,
-            pending_tool_calls=pending_approvals(machine, tools),
+            pending_tool_calls=pending_approvals(metadata.id, machine, tools),
         ),
         errors=errors,
         timestamp=now,
@@ -186,19 +209,27 @@ def _attempt(failure: Attempt) -> ModelAttempt:
     )
 
 
-def pending_approvals(machine: TurnMachine, tools: Mapping[str, Tool]) -> tuple[PendingToolCall, ...]:
+def pending_approvals(thread_id: str, machine: TurnMachine, tools: Mapping[str, Tool]) -> tuple[PendingToolCall, ...]:
     """The calls that a person has to decide on."""
     state = machine.state
     if not isinstance(state, WaitingTools):
         return ()
-    return tuple(_pending(p.call, state.outcomes[p.id], tools.get(p.call.name)) for p in state.deferred("approval"))
+    waiting = state.deferred("approval")
+    return tuple(_pending(thread_id, p, state.asked(p.id), tools.get(p.call.name)) for p in waiting)
 
 
-def _pending(call: ToolCall, outcome: CallOutcome, tool: Tool | None) -> PendingToolCall:
+def _pending(thread_id: str, pending: PendingCall, asked: Asked, tool: Tool | None) -> PendingToolCall:
+    call = pending.call
+    own_risk = tool.risk_of(call.args) if tool is not None else "high"
     return PendingToolCall(
         id=call.id,
         name=call.name,
-        args=call.args,
-        risk=tool.risk if tool is not None else "high",
-        note=outcome.note if isinstance(outcome, Deferred) else "",
+        args=shown(call.args, pending.hidden),
+        risk=asked.risk or own_risk,
+        note=asked.note,
+        kind="in_doubt" if asked.in_doubt else "approval",
+        approval_id=approval_id(thread_id, pending),
+        since=None if asked.since is None else timestamp(asked.since),
+        expires_at=None if asked.until is None else timestamp(asked.until),
+        on_timeout=asked.on_timeout,
     )

@@ -7,8 +7,21 @@ from dataclasses import replace
 from typing import assert_never
 
 from agency.messages import ToolCall
-from agency.turn.effects import ModelReply, PendingCall
-from agency.turn.outcomes import Approve, CallOutcome, Decision, Deferred, Deny, Edit, Failure, Settled
+from agency.turn.effects import DecidedBy, ModelReply, PendingCall
+from agency.turn.outcomes import (
+    Always,
+    Approve,
+    Asked,
+    CallOutcome,
+    Decision,
+    Deferred,
+    Deny,
+    Edit,
+    Failure,
+    Respond,
+    Settled,
+    Success,
+)
 from agency.turn.state import WaitingTools
 
 
@@ -33,26 +46,34 @@ def distinct(reply: ModelReply) -> ModelReply:
 def decided(pending: PendingCall, decision: Decision | None) -> PendingCall:
     """The call as it will run after a decision."""
     match decision:
-        case Approve():
+        case Approve() | Always():
             return replace(pending, approved=True)
         case Edit(args=args):
             call = pending.call.model_copy(update={"args": args})
             return replace(pending, approved=True, edited=True, call=call)
-        case Deny() | None:
+        case Deny() | Respond() | None:
             return pending
     assert_never(decision)
 
 
-def outcome_after(decision: Decision) -> CallOutcome:
-    """What a decision makes of a call's outcome: a denied call has its result, another waits for its batch."""
+def outcome_after(decision: Decision, asked: Asked, by: DecidedBy) -> CallOutcome:
+    """What a decision makes of a call's outcome: one that will not run has its result, another waits for its batch."""
     match decision:
         case Deny(reason=reason):
-            because = f": {reason}" if reason else ""
-            message = f"a person denied this call, it was not run{because}"
-            return Failure(kind="permission_denied", source="policy", message=message)
-        case Approve() | Edit():
+            return _denied(asked, by, f": {reason}" if reason else "")
+        case Respond(content=content):
+            return Success(content=content)
+        case Approve() | Edit() | Always():
             return Deferred(waits_for="batch")
     assert_never(decision)
+
+
+def _denied(asked: Asked, by: DecidedBy, because: str) -> Failure:
+    who = "a person denied this call" if by == "person" else "nobody has approved this call in time"
+    if asked.in_doubt:
+        message = f"{asked.note}. It was not run again: {who}{because}"
+        return Failure(kind="external", source="runtime", message=message)
+    return Failure(kind="permission_denied", source="policy", message=f"{who}, it was not run{because}")
 
 
 def settled(state: WaitingTools) -> list[tuple[PendingCall, Settled]]:

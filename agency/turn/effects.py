@@ -17,9 +17,10 @@ from pydantic import Field, JsonValue
 from agency.events import NewEvent
 from agency.messages import Message, ToolCall, Usage
 from agency.spending import Spent
-from agency.turn.outcomes import CallOutcome, Decision, Settled, TurnOutcome
+from agency.turn.outcomes import CallOutcome, Decision, OnTimeout, Risk, Settled, TurnOutcome
 
 CheckpointKind = Literal["after_work", "before_completion"]
+DecidedBy = Literal["person", "timeout"]
 ReplyStop = Literal["stop", "tool_use", "unknown", "output_limit", "context_overflow", "content_filter", "canceled"]
 REPLY_STOPS = frozenset(get_args(ReplyStop))
 
@@ -103,17 +104,29 @@ class Output:
 
 @dataclass(slots=True, kw_only=True)
 class PendingCall:
-    """A call to run. `key` names it for ever, across retries and crashes; a person may have `approved` or edited it."""
+    """A call to run. `key` names it for ever, across retries and crashes; a person may have `approved` or edited it.
+    `hidden` are arguments that people are not shown."""
 
     call: ToolCall
     key: str
     attempt: int = 1
     approved: bool = False
     edited: bool = False
+    hidden: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         return self.call.id
+
+
+@dataclass(slots=True, kw_only=True)
+class Ask:
+    """A call that a person has to approve: why, how long there is for that, and what happens after that time."""
+
+    risk: Risk | None = None
+    note: str = ""
+    timeout_ms: int | None = None
+    on_timeout: OnTimeout = "deny"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -226,18 +239,20 @@ class BudgetSpent:
 
 @dataclass(slots=True, kw_only=True)
 class ModelReplied:
-    """`ask` lists the calls that a person has to approve before any call of this reply runs; `seen_by` the middleware
+    """`ask` are the calls that a person has to approve before any call of this reply runs; `seen_by` the middleware
     that looked at the reply. `cost_usd` is None if the price is unknown. `output` is set if the run's result must fit
-    a schema and this reply would be it; `refused` are calls that do not run, with what the model is told."""
+    a schema and this reply would be it; `refused` are calls that do not run, with what the model is told. `hidden` are
+    arguments of calls that people are not shown."""
 
     id: int
     at: int
     reply: ModelReply
-    ask: tuple[str, ...] = ()
+    ask: dict[str, Ask] = field(default_factory=dict)
     seen_by: tuple[str, ...] = ()
     cost_usd: float | None = 0.0
     output: Output | None = None
     refused: dict[str, Settled] = field(default_factory=dict)
+    hidden: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -271,9 +286,12 @@ class CodeRan:
 
 @dataclass(slots=True, kw_only=True)
 class CheckpointTaken:
+    """`stop` is how a middleware wants the run to end here."""
+
     id: int
     at: int
     messages: tuple[Message, ...] = ()
+    stop: TurnOutcome | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -297,11 +315,34 @@ class CallSettled:
 
 @dataclass(slots=True, kw_only=True)
 class CallsDecided:
-    """A person's decisions on calls that wait for approval."""
+    """Decisions on calls that wait for approval: a person's, or what counts as one when nobody has answered."""
 
     id: int
     at: int
     decisions: dict[str, Decision]
+    by: DecidedBy = "person"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunHeld:
+    """Begin nothing new: a person has paused the run."""
+
+    at: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RunReleased:
+    """Go on: a person has ended the pause."""
+
+    at: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RunInterrupted:
+    """Leave what is being done and go on with these messages. Calls that have ended keep their results."""
+
+    at: int
+    messages: tuple[Message, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -329,4 +370,14 @@ class RunAborted:
 
 
 Answer = SurfaceSynced | BudgetSpent | ModelReplied | ModelFailed | ToolsAnswered | CodeRan | CheckpointTaken | Woke
-Input = Answer | CallSettled | CallsDecided | LimitsLifted | RunCanceled | RunAborted
+Input = (
+    Answer
+    | CallSettled
+    | CallsDecided
+    | LimitsLifted
+    | RunHeld
+    | RunReleased
+    | RunInterrupted
+    | RunCanceled
+    | RunAborted
+)

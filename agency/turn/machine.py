@@ -39,6 +39,8 @@ mode's business (`modes.py`); the machine applies the actions that the mode retu
   times; a result that does not fit the output's schema is sent back with what is wrong, twice.
 * Limits: when the turns are used up the model gets one more turn without tools, to answer in prose. If it calls tools
   all the same, or when time, tokens or money are used up, the run pauses as `Exhausted` until a person lifts the limit.
+* People: a run that is held finishes what it is doing and begins nothing new, until it is released; one that is
+  interrupted leaves what it is doing, keeps the results of calls that have ended, and goes on with the new messages.
 * Ending: `Progress` with whatever is new, then `Emit` of the outcome, then `Done`. However a run ends, no call in the
   transcript is without a result.
 
@@ -47,7 +49,7 @@ An input that does not fit the state raises `ResultMismatch` and changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
@@ -118,7 +120,8 @@ def retry_delay(attempt: int, after_ms: int | None) -> int:
     return max(after_ms or 0, backoff)
 
 
-NOTHING: Mapping[str, out.Settled] = {}
+IN_BATCH = out.Deferred(waits_for="batch")
+INTERRUPTED = out.Canceled(reason="a new message came first")
 
 Awaited = TypeVar("Awaited", bound=st.Waiting)
 _Numbered = fx.Answer | fx.CallSettled | fx.CallsDecided
@@ -202,6 +205,11 @@ class TurnMachine:
         return self._m.paused
 
     @property
+    def held(self) -> bool:
+        """Whether a person has paused the run; what was being done may not have ended yet."""
+        return self._m.hold
+
+    @property
     def outcome(self) -> out.TurnOutcome | None:
         state = self._m.state
         return state.outcome if isinstance(state, st.Ended) else None
@@ -239,6 +247,11 @@ class TurnMachine:
         while True:
             if self._m.notices:
                 return self._m.notices.pop(0)
+            if self._m.hold and self._would_begin():
+                if self._m.paused == "manual":
+                    return None
+                self._set_paused("manual")
+                continue
             match self._m.state:
                 case st.Preparing(messages=messages):
                     self._start(messages)
@@ -276,6 +289,14 @@ class TurnMachine:
                 self._code_ran(given)
             case fx.LimitsLifted():
                 self._limits_lifted(given)
+            case fx.RunHeld():
+                self._check_running(given)
+                self._at(given.at)
+                self._m.hold = True
+            case fx.RunReleased():
+                self._released(given)
+            case fx.RunInterrupted():
+                self._interrupted(given)
             case fx.RunCanceled():
                 self._stop(given, out.CANCELED)
             case fx.RunAborted():
@@ -289,6 +310,18 @@ class TurnMachine:
         if not isinstance(state, kind) or state.effect != given.id:
             raise ResultMismatch(f"{given!r} does not fit {state!r}")
         return state
+
+    def _would_begin(self) -> bool:
+        """Whether there is something to be begun, if nobody has paused the run."""
+        match self._m.state:
+            case st.Exhausted() | st.Ended():
+                return False
+            case st.WaitingTools() as state:
+                return self._due and bool(state.runnable())
+            case st.Preparing() | st.PrepareTurn():
+                return True
+            case _:
+                return self._due
 
     # Handing out effects.
 
@@ -437,7 +470,7 @@ class TurnMachine:
         elif self._m.grace and reply.tool_calls:
             self._refuse_calls(reply)
         else:
-            self._apply(self._mode.on_reply(reply, text), reply.tool_calls, given.ask, given.refused)
+            self._apply(self._mode.on_reply(reply, text), given)
 
     def _ask_to_go_on(self, reply: fx.ModelReply) -> None:
         """The reply was cut off. Its words are kept, its calls are not: nobody knows whether they are whole."""
@@ -572,24 +605,21 @@ class TurnMachine:
             raise ResultMismatch(f"a checkpoint takes user and system messages, not {wrong}")
         self._at(given.at)
         self._say(given.messages)
-        if state.on_empty is not None and (self._m.grace or not given.messages):
+        if given.stop is not None:
+            self._end(given.stop)
+        elif state.on_empty is not None and (self._m.grace or not given.messages):
             self._end(state.on_empty)
         else:
             self._next_turn()
 
-    def _apply(
-        self,
-        actions: list[Action],
-        calls: Iterable[ToolCall] = (),
-        ask: Iterable[str] = (),
-        refused: Mapping[str, out.Settled] = NOTHING,
-    ) -> None:
+    def _apply(self, actions: list[Action], replied: fx.ModelReplied | None = None) -> None:
         for action in actions:
             match action:
                 case Say(messages=messages):
                     self._say(messages)
                 case StartTools():
-                    self._start_tools(calls, ask, refused)
+                    assert replied is not None
+                    self._start_tools(replied)
                 case StartCode() if self._m.grace:
                     self._next_turn()
                 case StartCode(code=code):
@@ -606,19 +636,26 @@ class TurnMachine:
 
     # A batch of tool calls.
 
-    def _pending(self, call: ToolCall, effect: int) -> fx.PendingCall:
-        return fx.PendingCall(call=call, key=f"{self._m.run}.{effect}.{call.id}")
+    def _pending(self, call: ToolCall, effect: int, hidden: tuple[str, ...] = ()) -> fx.PendingCall:
+        return fx.PendingCall(call=call, key=f"{self._m.run}.{effect}.{call.id}", hidden=hidden)
 
-    def _start_tools(self, calls: Iterable[ToolCall], ask: Iterable[str], refused: Mapping[str, out.Settled]) -> None:
-        effect, asked = self._new_effect(), set(ask)
-        pending = tuple(self._pending(call, effect) for call in calls)
+    def _start_tools(self, given: fx.ModelReplied) -> None:
+        effect, refused = self._new_effect(), given.refused
+        calls = distinct(given.reply).tool_calls
+        pending = tuple(self._pending(call, effect, given.hidden.get(call.id, ())) for call in calls)
         held: dict[str, out.CallOutcome] = {}
-        if asked:
-            held = {p.id: out.Deferred(waits_for="approval" if p.id in asked else "batch") for p in pending}
+        if given.ask:
+            held = {p.id: self._asked(given.ask[p.id]) if p.id in given.ask else IN_BATCH for p in pending}
         for call in pending:
-            if call.id in refused:
-                self._emit(events.tool_error(call.call.name, call.id, refused[call.id].text, "invalid_request"))
-        self._settle(st.WaitingTools(effect=effect, calls=pending, outcomes={**held, **refused}), newly=asked)
+            if (refusal := refused.get(call.id)) is not None:
+                kind = refusal.kind if isinstance(refusal, out.Failure) else "invalid_request"
+                self._emit(events.tool_error(call.call.name, call.id, refusal.text, kind))
+        self._settle(st.WaitingTools(effect=effect, calls=pending, outcomes={**held, **refused}), newly=set(given.ask))
+
+    def _asked(self, ask: fx.Ask) -> out.Deferred:
+        until = None if ask.timeout_ms is None else self._m.now + ask.timeout_ms
+        asked = out.Asked(risk=ask.risk, note=ask.note, until=until, on_timeout=ask.on_timeout)
+        return out.Deferred(waits_for="approval", asked=asked)
 
     def _tools_answered(self, given: fx.ToolsAnswered) -> None:
         state = self._expect(st.WaitingTools, given)
@@ -643,21 +680,25 @@ class TurnMachine:
             raise ResultMismatch(f"decisions for {sorted(given.decisions)}, waiting are {sorted(waiting)}")
         self._at(given.at)
         calls = tuple(decided(call, given.decisions.get(call.id)) for call in state.calls)
-        outcomes = {**state.outcomes, **{call_id: outcome_after(d) for call_id, d in given.decisions.items()}}
+        after = {i: outcome_after(d, state.asked(i), given.by) for i, d in given.decisions.items()}
         self._emit(
             events.hitl_resume(
                 approved=all(d.decision != "deny" for d in given.decisions.values()),
                 decisions={call_id: d.decision for call_id, d in given.decisions.items()},
-                modified=[call.call for call in calls if call.edited and call.id in given.decisions],
+                modified=[(call.call, call.hidden) for call in calls if call.edited and call.id in given.decisions],
+                by=given.by,
             )
         )
-        self._settle(replace(state, calls=calls, outcomes=outcomes))
+        for call in calls:
+            if isinstance(outcome := after.get(call.id), out.Success):
+                self._emit(events.tool_output(call.call.name, call.id, outcome.content))
+        self._settle(replace(state, calls=calls, outcomes={**state.outcomes, **after}))
 
     def _settle(self, state: st.WaitingTools, newly: Collection[str] = ()) -> None:
         """Go on with a batch as far as its outcomes allow; a person is told of calls that are `newly` deferred."""
         waits_for = {o.waits_for for o in state.outcomes.values() if o.status == "deferred"}
         if "approval" in waits_for and newly:
-            asked = [pending.call for pending in state.deferred("approval") if pending.id in newly]
+            asked = [(pending.call, pending.hidden) for pending in state.deferred("approval") if pending.id in newly]
             if asked:
                 self._emit(events.hitl_interrupt(asked))
         if "batch" in waits_for and "approval" not in waits_for:
@@ -699,8 +740,8 @@ class TurnMachine:
         self._m.now = max(at, self._m.now)
 
     def _set_paused(self, reason: st.PauseReason | None, code: str | None = None) -> None:
-        if reason == self._m.paused:
-            return
+        if reason == self._m.paused or (reason is None and self._m.hold):
+            return  # a run that was paused by hand goes on only by hand: `poll` says so
         self._m.elapsed_ms = self.active_ms(self._m.now)
         self._m.active_since = self._m.now
         self._m.paused = reason
@@ -723,34 +764,69 @@ class TurnMachine:
         self._set_paused(None)
         self._m.state = st.PrepareTurn()
 
+    # People who pause, go on and interrupt.
+
+    def _check_running(self, given: fx.Input) -> None:
+        if isinstance(self._m.state, st.Ended):
+            raise ResultMismatch(f"{given!r} comes after the run has ended")
+
+    def _released(self, given: fx.RunReleased) -> None:
+        if not self._m.hold:
+            raise ResultMismatch("the run was not paused by hand")
+        self._at(given.at)
+        self._m.hold = False
+        if self._m.paused == "manual":
+            self._set_paused(None)
+
+    def _interrupted(self, given: fx.RunInterrupted) -> None:
+        """Whatever is being done is left, and the next turn begins with the messages."""
+        self._check_running(given)
+        state = self._m.state
+        if isinstance(state, st.Exhausted):
+            raise ResultMismatch("a run that has used up a limit does nothing that could be interrupted")
+        self._at(given.at)
+        if isinstance(state, st.WaitingModel):
+            failure = fx.ModelFailure(code="ERR_INTERRUPTED", message=INTERRUPTED.reason)
+            self._emit(_failed(state.request, failure))
+        self._stop_work(INTERRUPTED)
+        self._say(given.messages)
+        self._m.attempts = self._m.overflows = self._m.cut = 0
+        self._m.said = ""
+        self._set_paused(None)
+        if isinstance(state, st.PrepareTurn | st.WaitingSurface):
+            self._m.state = st.PrepareTurn()  # the turn has hardly begun
+        else:
+            self._next_turn()
+
     # Endings.
 
     def _stop(self, given: fx.RunCanceled | fx.RunAborted, outcome: out.Stopped) -> None:
-        if isinstance(self._m.state, st.Ended):
-            raise ResultMismatch(f"{given!r} comes after the run has ended")
+        self._check_running(given)
         self._at(given.at)
-        self._stop_work()
+        self._stop_work(out.Canceled())
         self._end(outcome)
 
-    def _stop_work(self) -> None:
-        """Leave nothing running and no call without a result."""
+    def _stop_work(self, instead: out.Canceled) -> None:
+        """Leave nothing running and no call without a result: `instead` is that of those that have none."""
         match self._m.state:
             case st.Preparing(messages=messages):
                 self._say(messages)
             case st.WaitingModel(effect=effect):
                 self._m.notices.append(fx.CancelModel(call=effect))
             case st.WaitingTools() as state:
-                self._cancel_calls(state.calls, state.outcomes)
+                self._cancel_calls(state.calls, state.outcomes, instead)
             case st.WaitingSleep(then=st.RetryTools(calls=calls, outcomes=outcomes)):
-                self._cancel_calls(calls, outcomes)
+                self._cancel_calls(calls, outcomes, instead)
 
-    def _cancel_calls(self, calls: tuple[fx.PendingCall, ...], outcomes: dict[str, out.CallOutcome]) -> None:
+    def _cancel_calls(
+        self, calls: tuple[fx.PendingCall, ...], outcomes: dict[str, out.CallOutcome], instead: out.Canceled
+    ) -> None:
         results: list[Message] = []
         for pending in calls:
             outcome = outcomes.get(pending.id)
             if outcome is not None and outcome.status == "deferred" and outcome.waits_for == "child":
-                self._emit(events.tool_error(pending.call.name, pending.id, out.Canceled().text, "canceled"))
-            settled = out.Canceled() if outcome is None or outcome.status == "deferred" else outcome
+                self._emit(events.tool_error(pending.call.name, pending.id, instead.text, "canceled"))
+            settled = instead if outcome is None or outcome.status == "deferred" else outcome
             results.append(tool_message(pending, settled))
         self._say(results)
 

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from agency.messages import Message
+from agency.redaction import shown
 from agency.turn.effects import CheckpointKind, CodeRan, ModelReply, PendingCall
 from agency.turn.outcomes import (
     Fail,
@@ -93,7 +94,8 @@ def _answer(reply: ModelReply, text: str) -> list[Action]:
 
 def tool_message(pending: PendingCall, outcome: Settled) -> Message:
     """What the model reads as the result of its call."""
-    edited = f"(A person changed the arguments to {pending.call.args}.)\n" if pending.edited else ""
+    args = shown(pending.call.args, pending.hidden, longest=None)
+    edited = f"(A person changed the arguments to {args}.)\n" if pending.edited else ""
     return Message(
         role="tool",
         content=edited + outcome.text,

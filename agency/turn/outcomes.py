@@ -11,6 +11,8 @@ from agency.errors import FailureKind
 from agency.wire import CHECKED
 
 FailureSource = Literal["runtime", "tool", "middleware", "policy", "cancellation"]
+Risk = Literal["low", "medium", "high"]
+OnTimeout = Literal["deny", "approve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,28 @@ class Canceled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Why a person is asked about a call, and what counts as the answer if there is none by the time `until`.
+
+    A call that is `in_doubt` had begun when the process died, at `since`: it may have taken effect.
+    """
+
+    risk: Risk | None = None
+    note: str = ""
+    in_doubt: bool = False
+    since: int | None = None
+    until: int | None = None
+    on_timeout: OnTimeout = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
     """No result yet. It waits for a person, for a child thread, or for the rest of its batch to be let through."""
 
     status: Literal["deferred"] = "deferred"
     waits_for: Literal["approval", "child", "batch"]
-    note: str = ""
+    asked: Asked | None = None
+    """What a person is asked, if it waits for one."""
 
 
 Settled = Annotated[Success | Failure | Canceled, Field(discriminator="status")]
@@ -117,7 +135,26 @@ class Deny:
     decision: Literal["deny"] = "deny"
 
 
-Decision = Annotated[Approve | Edit | Deny, Field(discriminator="decision")]
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """Do not run the call: this is its result."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+
+    content: str
+    decision: Literal["respond"] = "respond"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Always:
+    """Run the call, and from now on every call of this tool in this thread without asking."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+
+    decision: Literal["always"] = "always"
+
+
+Decision = Annotated[Approve | Edit | Deny | Respond | Always, Field(discriminator="decision")]
 
 
 StopReason = Literal[
@@ -135,11 +172,11 @@ StopReason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The run has a result: the model's last words, the value they hold (if it must fit a schema), a tool's value, or
-    what submitted code handed in."""
+    """The run has a result: the model's last words, the value they hold (if it must fit a schema), a tool's value,
+    what submitted code handed in, or what a middleware ended it with."""
 
     end: Literal["finished"] = "finished"
-    by: Literal["assistant_message", "structured_output", "tool_value", "submitted_value"]
+    by: Literal["assistant_message", "structured_output", "tool_value", "submitted_value", "middleware"]
     value: JsonValue
 
 

@@ -14,13 +14,14 @@ from pydantic import Field, JsonValue, TypeAdapter
 from agency.messages import Message, Usage
 from agency.spending import Spent
 from agency.turn.effects import CheckpointKind, ModelCall, Notice, PendingCall
-from agency.turn.outcomes import CallOutcome, TurnOutcome
+from agency.turn.outcomes import Asked, CallOutcome, TurnOutcome
 from agency.wire import Wire
 
 RunStatus = Literal["idle", "running", "paused", "completed", "canceled", "error"]
 """`idle` is a thread that has not run yet."""
 
-PauseReason = Literal["hitl", "subagent", "exhausted"]
+PauseReason = Literal["hitl", "subagent", "exhausted", "manual"]
+"""What a paused run waits for: a person's decision, its children, more to spend, or to be resumed by hand."""
 
 
 class Limits(Wire):
@@ -85,6 +86,11 @@ class WaitingTools:
 
     def deferred(self, waits_for: Literal["approval", "child", "batch"]) -> list[PendingCall]:
         return [call for call in self.calls if self._waits(call.id) == waits_for]
+
+    def asked(self, call_id: str) -> Asked:
+        """What a person is asked about a call that waits for one."""
+        outcome = self.outcomes[call_id]
+        return (outcome.asked if outcome.status == "deferred" else None) or Asked()
 
     def _waits(self, call_id: str) -> str | None:
         outcome = self.outcomes.get(call_id)
@@ -197,6 +203,8 @@ class TurnCheckpoint:
     grace: bool = False
     """The turns are used up and this is the one more that the model gets to answer."""
     paused: PauseReason | None = None
+    hold: bool = False
+    """A person has paused the run: what is being done may end, and nothing begins."""
     limits: Limits = Limits()
     now: int
     active_since: int

@@ -29,7 +29,7 @@ from agency.demo import DemoModel
 from agency.turn.batch import outcome_after
 from agency.turn.effects import PendingCall
 from agency.turn.modes import tool_message
-from agency.turn.outcomes import Deny, Failure, Settled, Success
+from agency.turn.outcomes import Asked, Deny, Failure, Settled, Success
 from middleware import hitl
 from middleware.filesystem import write_file
 from middleware.planning import write_todos
@@ -365,7 +365,7 @@ async def test_a_denied_call_is_not_proposed_again_and_the_answer_says_why_it_is
     def deny_publish(call: ToolCall) -> Settled:
         if call.name != "publish":
             return works(call)
-        outcome = outcome_after(Deny(reason="not before Monday"))
+        outcome = outcome_after(Deny(reason="not before Monday"), Asked(), "person")
         assert isinstance(outcome, Failure)
         return outcome
 

@@ -33,7 +33,7 @@ from agency import (
     tool,
 )
 from agency.blueprint import ParentInfo, RequestContext
-from agency.parcels import Cancel, Report, Spawn
+from agency.parcels import AnyParcel, Cancel, Report, Spawn
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
 
@@ -291,7 +291,7 @@ async def test_an_agent_that_was_disabled_before_its_order_arrived_has_failed(tm
     class Deaf(LocalRuntime):
         """Delivers nothing, so that orders stay where they are."""
 
-        async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+        async def deliver(self, parcel: AnyParcel) -> None:
             ordered.set()
             await asyncio.Event().wait()
 
@@ -320,7 +320,7 @@ async def test_canceling_a_run_whose_child_can_never_start_leaves_nothing_to_del
     class Full(LocalRuntime):
         """Can make no new threads."""
 
-        async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+        async def deliver(self, parcel: AnyParcel) -> None:
             if isinstance(parcel, Spawn):
                 ordered.set()
                 await asyncio.Event().wait()

@@ -141,11 +141,14 @@ async def test_a_batch_without_listed_tools_runs_without_asking(shop: Shop) -> N
         assert await events(thread, EventType.HITL_INTERRUPT, EventType.RUN_PAUSED) == []
 
 
-async def test_an_empty_list_asks_about_nothing(shop: Shop) -> None:
-    async with shop.open(FIVE, "done", guarded=()) as thread:
+async def test_what_is_not_listed_is_asked_about_by_its_risk(shop: Shop) -> None:
+    async with shop.open([LOOK, FIVE], "done", guarded=()) as thread:
         await thread.send("go")
+        assert (await thread.wait(timeout=5)).meta.pause_reason == "hitl"
+        assert (shop.ran, pending(thread)) == ([], ["five"])
+        await thread.approve()
         assert await ended(thread) == "done"
-        assert shop.ran == ["refund 5"]
+        assert shop.ran == ["look order", "refund 5"]
 
 
 async def test_each_batch_is_asked_about_anew(shop: Shop) -> None:

@@ -27,7 +27,7 @@ from agency import (
     ToolCall,
     tool,
 )
-from agency.parcels import Cancel, Report, Spawn
+from agency.parcels import AnyParcel, Report, Spawn
 from agency.store import records, store
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl, subagents
@@ -134,7 +134,7 @@ class Office(LocalRuntime):
         super().__init__(system, data_dir)
         self._started: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+    async def deliver(self, parcel: AnyParcel) -> None:
         await super().deliver(parcel)
         if isinstance(parcel, Spawn):
             self._started[parcel.to].set()
@@ -337,7 +337,7 @@ class Undelivered(LocalRuntime):
         super().__init__(system, data_dir)
         self.tried = asyncio.Event()
 
-    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+    async def deliver(self, parcel: AnyParcel) -> None:
         if isinstance(parcel, Spawn):
             self.tried.set()
             await asyncio.Event().wait()
@@ -517,9 +517,9 @@ async def test_the_model_sees_which_agents_there_are_and_the_timeout(tmp_path: P
     system = cast({"boss": ["hello"], "worker": [], "writer": [], "retired": []}, disabled=["retired"])
     async with Office(system, tmp_path) as runtime:
         boss = await runtime.create("boss")
-        (spec,) = (await boss.state()).tools
+        spec = next(spec for spec in (await boss.state()).tools if spec.name == "task")
     properties: Any = spec.parameters["properties"]
-    assert list(properties) == ["description", "subagentType", "timeoutMs"]
+    assert list(properties) == ["description", "subagentType", "timeoutMs", "background", "files", "returnFiles"]
     assert properties["subagentType"]["enum"] == ["worker", "writer"]
     assert spec.parameters["required"] == ["description", "subagentType"]
     assert "- worker: Is worker.\n- writer: Is writer." in spec.description
@@ -588,6 +588,7 @@ async def test_the_state_has_a_link_to_every_child(tmp_path: Path) -> None:
             "createdAt",
             "completedAt",
             "report",
+            "background",
         }
         assert [(link["toolCallId"], link["agentType"]) for link in (first, second)] == [
             ("one", "worker"),

@@ -417,7 +417,8 @@ class AnyOrder(RuleBasedStateMachine):
             if unasked and refuses:
                 refusals = {unasked[0]: failed("alone")}
                 self.batch.take(unasked[0], refusals[unasked[0]])
-        return fx.ModelReplied(id=request.id, at=at, reply=reply, ask=ask, refused=dict(refusals))
+        asks = {i: fx.Ask() for i in ask}
+        return fx.ModelReplied(id=request.id, at=at, reply=reply, ask=asks, refused=dict(refusals))
 
     def _tool_results(self, data: some.DataObject, request: fx.CallTools, at: int) -> fx.Input:
         assert self.batch is not None

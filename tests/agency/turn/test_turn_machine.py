@@ -357,7 +357,7 @@ def test_an_answer_that_comes_twice_is_refused_the_second_time() -> None:
 def test_asking_about_a_call_that_the_reply_does_not_have_is_refused() -> None:
     run = STATES["model"]()
     reply = fx.ModelReply(tool_calls=(call("a"),))
-    refused(run.machine, fx.ModelReplied(id=run.batch(), at=NOW, reply=reply, ask=("a", "z")))
+    refused(run.machine, fx.ModelReplied(id=run.batch(), at=NOW, reply=reply, ask={"a": fx.Ask(), "z": fx.Ask()}))
 
 
 # Size.

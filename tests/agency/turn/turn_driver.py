@@ -134,7 +134,13 @@ class Run:
         effect = self.to_model().id
         return self.feed(
             fx.ModelReplied(
-                id=effect, at=self.at, reply=reply, ask=ask, cost_usd=cost_usd, output=output, refused=refused or {}
+                id=effect,
+                at=self.at,
+                reply=reply,
+                ask={name: fx.Ask() for name in ask},
+                cost_usd=cost_usd,
+                output=output,
+                refused=refused or {},
             )
         )
 

@@ -1,0 +1,62 @@
+"""What people decide on calls that wait for them: checked against what really waits, before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agency.approvals import approval_id
+from agency.errors import InvalidInput, WrongState
+from agency.redaction import restored
+from agency.tools import Tool
+from agency.turn.effects import PendingCall
+from agency.turn.outcomes import Always, Decision, Edit
+from agency.turn.state import WaitingTools
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    effect: int
+    decisions: dict[str, Decision]
+    """By the ids of the calls, with arguments as they will run."""
+    always: frozenset[str]
+    """The tools that nobody has to be asked about any more."""
+
+
+def checked_decisions(
+    thread_id: str, state: WaitingTools, tools: Mapping[str, Tool], given: Mapping[str, Decision]
+) -> Decided:
+    """Refuse decisions that do not fit what waits. A call is named by its id, or by its `approval_id`."""
+    waiting = {call.id: call for call in state.deferred("approval")}
+    if not waiting:
+        raise WrongState(f"no call of thread {thread_id} waits for a person")
+    if not given:
+        raise InvalidInput("there are no decisions; name at least one call")
+    named = {approval_id(thread_id, call): call.id for call in waiting.values()}
+    decisions: dict[str, Decision] = {}
+    for name, decision in given.items():
+        call_id = named.get(name, name)
+        if call_id not in waiting:
+            _refuse(thread_id, name, waiting)
+        if call_id in decisions:
+            raise InvalidInput(f"call {call_id!r} is decided on twice")
+        decisions[call_id] = _as_it_runs(decision, waiting[call_id], tools)
+        if isinstance(decision, Always) and state.asked(call_id).in_doubt:
+            raise InvalidInput(f"call {call_id!r} is in doubt: approve it, deny it or answer in its place, this once")
+    always = frozenset(waiting[i].call.name for i, each in decisions.items() if isinstance(each, Always))
+    return Decided(state.effect, decisions, always)
+
+
+def _refuse(thread_id: str, name: str, waiting: Mapping[str, PendingCall]) -> None:
+    if name.startswith(f"{thread_id}:"):
+        raise WrongState(f"what {name!r} names was answered already, or has changed: look at what waits now")
+    raise InvalidInput(f"[{name!r:.100}] do not wait for a person; {sorted(waiting)} do")
+
+
+def _as_it_runs(decision: Decision, call: PendingCall, tools: Mapping[str, Tool]) -> Decision:
+    if not isinstance(decision, Edit):
+        return decision
+    args = restored(decision.args, call.call.args, call.hidden)
+    if (tool := tools.get(call.call.name)) is not None:
+        tool.bind(args)
+    return Edit(args=args if isinstance(args, dict) else decision.args)

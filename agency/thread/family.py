@@ -1,0 +1,138 @@
+"""The threads that a thread has started: what they have used, what their ends mean here, and who waits for them.
+
+A child that works in the background has no call that waits for it. When it ends, the conversation gets a note, unless a
+call has been made that waits for it (`ToolContext.wait_for`): that call gets its result once all of them have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from agency import events
+from agency.clock import now_ms
+from agency.context import call_back
+from agency.messages import Message
+from agency.parcels import Cancel, ChildStatus
+from agency.spending import NOTHING_SPENT, Spent
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore
+from agency.thread.reports import call_outcome
+from agency.turn.outcomes import Settled, Success
+
+NOTE_ORIGIN = "task"
+"""Of notes that a child has ended; one that comes while nothing is done here starts a run."""
+TOO_LATE = "it did not end in time and was canceled"
+
+
+class Settle(Protocol):
+    """Give a call that waits for children its result; commits the draft."""
+
+    def __call__(self, draft: Draft, run: int, effect: int, call: str, outcome: Settled) -> None: ...
+
+
+class Family:
+    def __init__(self, store: ThreadStore, settle: Settle, commit: Callable[[Draft], None]) -> None:
+        self._store = store
+        self._settle = settle
+        self._commit = commit
+        self._spent = records.spent_by_children(store)
+
+    # What they have used.
+
+    def spent(self) -> Spent:
+        """What all children have reported."""
+        return sum(self._spent.values(), NOTHING_SPENT)
+
+    def spent_in(self, run: int) -> Spent | None:
+        """What the children of a run have reported, if anything."""
+        return self._spent.get(run)
+
+    def report_spent(self, draft: Draft, child: records.Child, spent: Spent) -> None:
+        """A child tells what it has used; it does so once."""
+        if child.spent is None:
+            records.child_spent(draft, child.token, spent)
+            self._spent[child.run] = self._spent.get(child.run, NOTHING_SPENT) + spent
+
+    # Their ends.
+
+    def ended(self, draft: Draft, child: records.Child, status: ChildStatus, report: str) -> None:
+        """A child's run has ended, or its time has: that is the result of the call that started it, or a note."""
+        records.end_child(draft, child.token, status, report, now_ms())
+        records.drop_timer(draft, records.child_timer(child.token))
+        draft.emit(events.subagent_completed(child.thread, status, report))
+        if not child.background:
+            self._settle(draft, child.run, child.effect, child.call, call_outcome(status, report))
+            return
+        if not any(child.token in wait.tokens for wait in records.waits(self._store)):
+            draft.post(Message(role="user", content=_note(child, status, report), origin=NOTE_ORIGIN))
+        self._commit(draft)
+
+    def timed_out(self, draft: Draft, token: str) -> bool:
+        """A child has not ended in time: it is called back. Whether there was one."""
+        waiting = records.children(self._store, token=token, status="waiting")
+        if waiting:
+            records.send(draft, Cancel(to=waiting[0].thread))
+            self.ended(draft, waiting[0], "timed_out", TOO_LATE)
+        return bool(waiting)
+
+    def call_back(self, draft: Draft, *, but_background: bool = False) -> list[events.NewEvent]:
+        """Cancel the children that are at work, and theirs with them; the events of their ends, staged."""
+        waiting = records.children(draft, status="waiting")
+        return [call_back(draft, child) for child in waiting if not (child.background and but_background)]
+
+    def call_back_calls(self, draft: Draft, run: int, effect: int) -> None:
+        """Cancel the children that calls of one batch wait for."""
+        for child in records.children(draft, status="waiting"):
+            if (child.run, child.effect, child.background) == (run, effect, 0):
+                call_back(draft, child)
+
+    @property
+    def at_work(self) -> bool:
+        return bool(records.children(self._store, status="waiting"))
+
+    # Who waits for them.
+
+    def look(self, run: int) -> None:
+        """Give the calls their results that have waited long enough."""
+        for wait in records.waits(self._store):
+            if wait.run == run and not self._left(wait.tokens):
+                self._end_wait(wait)
+
+    def waited(self, timer: str) -> bool:
+        """A call has waited as long as it wanted to; whether there is one."""
+        found = [wait for wait in records.waits(self._store) if wait.timer == timer]
+        for wait in found:
+            self._end_wait(wait)
+        return bool(found)
+
+    def _left(self, tokens: Collection[str]) -> bool:
+        return any(child.token in tokens for child in records.children(self._store, status="waiting"))
+
+    def _end_wait(self, wait: records.Wait) -> None:
+        draft = self._store.draft(wait.run)
+        records.drop_wait(draft, wait)
+        children = [child for child in records.children(self._store) if child.token in wait.tokens]
+        self._settle(draft, wait.run, wait.effect, wait.call, Success(content=told(children)))
+
+
+def told(children: Sequence[records.Child]) -> str:
+    """What is known of children, for a model."""
+    listed: list[dict[str, JsonValue]] = [
+        {
+            "task": child.thread,
+            "agent": child.agent_type,
+            "status": "running" if child.status == "waiting" else child.status,
+            **({} if child.report is None else {"report": child.report}),
+        }
+        for child in children
+    ]
+    return to_json(listed).decode()
+
+
+def _note(child: records.Child, status: ChildStatus, report: str) -> str:
+    return f"The background task {child.thread} ({child.agent_type}) has ended: {status}.\n\n{report}"
