@@ -28,6 +28,7 @@ from actors.checking import Seq, checked
 from actors.journal import Journal, JournalPage
 from actors.news import News
 from actors.settings import Settings
+from agency.approvals import Policy
 from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
@@ -105,7 +106,7 @@ class Agency:
         {"info", "rename", "delete", "blueprints", "put_blueprint", "delete_blueprint"}
         | {"create_thread", "spawn", "thread", "summary", "threads", "counts", "delete_thread", "journal"}
         | {"add_key", "keys", "revoke_key", "check_key", "providers", "put_provider", "delete_provider"}
-        | {"usage", "set_budget", "allowance"}
+        | {"usage", "set_budget", "allowance", "policy", "set_policy"}
     )
     """What can be called from outside."""
 
@@ -175,6 +176,19 @@ class Agency:
         self.deleted = True
         self.close()
         shutil.rmtree(self._files.folder(self._id), ignore_errors=True)
+
+    # What it wants to be asked about.
+
+    async def policy(self) -> Policy:
+        return self._store.policy()
+
+    @checked
+    async def set_policy(self, policy: Policy) -> Policy:
+        """Which calls a person has to approve, whatever the blueprints say. It counts for every model's reply that
+        comes from now on."""
+        self._store.set_policy(policy)
+        await self._others.announce(self._id)
+        return policy
 
     # Where its models are.
 
@@ -379,7 +393,13 @@ class Agency:
         blueprint = await self._active(order.agent_type)
         first = (Message(role="user", content=order.message),)
         await self._register(
-            Creation(metadata=metadata, blueprint=blueprint, messages=first, key=f"{OURS}spawn:{order.parent.token}")
+            Creation(
+                metadata=metadata,
+                blueprint=blueprint,
+                messages=first,
+                key=f"{OURS}spawn:{order.parent.token}",
+                files=order.files,
+            )
         )
 
     async def _register(self, creation: Creation) -> None:
@@ -421,7 +441,7 @@ class Agency:
         *,
         parent: str | None = None,
         status: RunStatus | None = None,
-        reason: PauseReason | None = None,
+        reason: PauseReason | tuple[PauseReason, ...] | None = None,
         newest_first: bool = False,
     ) -> ThreadPage:
         """The threads in the order in which they were made; `parent` asks for one thread's children."""

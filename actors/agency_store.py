@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from agency.approvals import NO_POLICY, Policy
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import NewerStore, NotFound, StoreError
 from agency.events import OURS, timestamp
@@ -172,6 +173,13 @@ class AgencyStore:
     def set_budget(self, budget: Budget) -> None:
         self.write(("REPLACE INTO meta VALUES ('budget', ?)", (budget.model_dump_json(),)))
 
+    def policy(self) -> Policy:
+        rows = self.rows("SELECT value FROM meta WHERE key = 'policy'")
+        return Policy.model_validate_json(rows[0][0]) if rows else NO_POLICY
+
+    def set_policy(self, policy: Policy) -> None:
+        self.write(("REPLACE INTO meta VALUES ('policy', ?)", (policy.model_dump_json(),)))
+
     # Providers.
 
     def providers(self) -> list[tuple[str, Provider, str, str]]:
@@ -242,18 +250,20 @@ class AgencyStore:
         return _summary(rows[0]) if rows else None
 
     def threads(
-        self, after: int, limit: int, *, newest_first: bool = False, **wanted: str | None
+        self, after: int, limit: int, *, newest_first: bool = False, **wanted: str | tuple[str, ...] | None
     ) -> list[tuple[int, ThreadSummary]]:
-        """A page of threads with their places in the registry; `wanted` are columns and what is to be in them."""
-        given = {column: value for column, value in wanted.items() if value is not None}
-        where = "".join(f" AND {column} = ?" for column in given)
+        """A page of threads with their places in the registry; `wanted` are columns and what is to be in them, or one
+        of what."""
+        given = {c: (each,) if isinstance(each, str) else each for c, each in wanted.items() if each is not None}
+        where = "".join(f" AND {column} IN ({','.join('?' * len(values))})" for column, values in given.items())
+        values = [value for some in given.values() for value in some]
         beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
         start = after if after or not newest_first else 2**63 - 1
         sql = (
             f"SELECT seq, {_SUMMARY} FROM threads WHERE seq {beyond} ? AND state <> 'deleting'{where} "
             f"ORDER BY seq {order} LIMIT ?"
         )
-        return [(seq, _summary(row)) for seq, *row in self.rows(sql, (start, *given.values(), limit))]
+        return [(seq, _summary(row)) for seq, *row in self.rows(sql, (start, *values, limit))]
 
     def counts(self) -> dict[str, int]:
         """How many threads are in each status. The two queries read indexes only."""
@@ -355,15 +365,20 @@ def peek_blueprints(path: Path) -> dict[str, Blueprint]:
     return {blueprint.name: blueprint for blueprint in found}
 
 
-def peek_terms(path: Path) -> tuple[dict[str, Provider], Budget] | None:
-    """An agency's own providers, by name, and its budget; None if that cannot be read now."""
+def peek_terms(path: Path) -> tuple[dict[str, Provider], Budget, Policy] | None:
+    """An agency's own providers, by name, its budget and its policy; None if that cannot be read now."""
     try:
-        rows = _look(path, "SELECT name, body FROM providers UNION SELECT '', value FROM meta WHERE key = 'budget'")
+        rows = _look(
+            path,
+            "SELECT 'provider', name, body FROM providers "
+            "UNION SELECT key, '', value FROM meta WHERE key IN ('budget', 'policy')",
+        )
     except sqlite3.Error:
         return None
-    found = dict(rows)
-    budget = Budget.model_validate_json(found.pop("", "{}"))
-    return {name: Provider.model_validate_json(body) for name, body in found.items()}, budget
+    terms = {kind: body for kind, _, body in rows if kind != "provider"}
+    own = {name: Provider.model_validate_json(body) for kind, name, body in rows if kind == "provider"}
+    budget = Budget.model_validate_json(terms.get("budget", "{}"))
+    return own, budget, Policy.model_validate_json(terms.get("policy", "{}"))
 
 
 def is_unfinished(path: Path) -> bool:

@@ -35,6 +35,7 @@ from actors.keys import Key, digest
 from actors.settings import Settings, load_system, settings
 from actors.status import Metrics, Readiness, Status
 from actors.watching import Subscription, Watcher
+from agency.approvals import Policy
 from agency.blueprint import RequestContext, ThreadMetadata
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
@@ -42,6 +43,7 @@ from agency.events import OURS, Event, timestamp
 from agency.messages import Message
 from agency.output import Schema
 from agency.providers.entry import Provider
+from agency.store.draft import When
 from agency.tenancy import (
     AgencyInfo,
     AgencyUsage,
@@ -254,6 +256,16 @@ class AgencyHandle:
         found: AgencyUsage = await self._call("set_budget", budget)
         return found
 
+    async def policy(self) -> Policy:
+        """Which calls a person has to approve, whatever the blueprints say."""
+        found: Policy = await self._call("policy")
+        return found
+
+    async def set_policy(self, policy: Policy) -> Policy:
+        """It counts for every model's reply that comes from now on."""
+        found: Policy = await self._call("set_policy", policy)
+        return found
+
     async def providers(self) -> list[ProviderInfo]:
         """Every provider that models can be named with; the agency's own in the place of the others."""
         found: list[ProviderInfo] = await self._call("providers")
@@ -336,7 +348,7 @@ class AgencyHandle:
         *,
         parent: str | None = None,
         status: RunStatus | None = None,
-        reason: PauseReason | None = None,
+        reason: PauseReason | tuple[PauseReason, ...] | None = None,
         newest_first: bool = False,
     ) -> ThreadPage:
         """The threads in the order in which they were made, or in the other one, with what they are doing."""
@@ -405,11 +417,13 @@ class ThreadHandle:
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
         output_schema: Schema | None = None,
+        when: When = "next_step",
     ) -> Accepted:
-        """Start a run with a message; during a run, the message joins it at its next step. `limits` and
-        `output_schema` are in the place of the blueprint's, for a run that this starts."""
+        """Start a run with a message. During a run, the message joins it at its next step, or starts the run after it
+        (`next_run`), or interrupts what is being done (`now`). `limits` and `output_schema` are in the place of the
+        blueprint's, for a run that this starts."""
         key = _key() if idempotency_key is None else idempotency_key
-        given: dict[str, Any] = {"limits": limits, "files": files, "output_schema": output_schema}
+        given: dict[str, Any] = {"limits": limits, "files": files, "output_schema": output_schema, "when": when}
         accepted: Accepted = await self._call("invoke", message, key=key, **given)
         return accepted
 
@@ -431,6 +445,14 @@ class ThreadHandle:
     async def cancel(self) -> None:
         """End the run, with all its children."""
         await self._call("cancel", done=WrongState)
+
+    async def pause(self) -> None:
+        """Have the run wait until somebody resumes it; what is being done just now may end."""
+        await self._call("pause", done=WrongState)
+
+    async def resume(self) -> None:
+        """Let a run go on that was paused by hand."""
+        await self._call("resume", done=WrongState)
 
     async def lift_limits(
         self,

@@ -365,7 +365,7 @@ class Directory:
 
     async def report(self, agency: str, report: Report) -> None:
         """Hand a report to a thread of an agency, if it still exists."""
-        await self._tell(Address(agency, report.to), "child_result", report)
+        await self._tell(Address(agency, report.to), "receive", report)
 
     async def _tell(self, address: Address, method: str, *args: object) -> None:
         missed = 0

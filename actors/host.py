@@ -38,13 +38,14 @@ from actors.settings import Settings, load_system
 from actors.system_agent import SystemAgent
 from actors.tally import Totals
 from actors.terms import TermsOfAgencies
+from agency.approvals import Policy
 from agency.blueprint import Blueprint, ThreadMetadata
 from agency.clock import now_ms
 from agency.context import ToolContext
-from agency.errors import AgencyError, NotFound, Unavailable
+from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable
 from agency.events import timestamp
 from agency.local import HOPELESS
-from agency.parcels import Cancel, Report, Spawn
+from agency.parcels import AnyParcel, Cancel, Note, Report, Spawn
 from agency.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent
@@ -428,23 +429,24 @@ class ThreadRuntime:
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
         return await tasks.offload(self._settings, tool, args, context)
 
-    async def deliver(self, parcel: Spawn | Report | Cancel) -> None:
+    def policy(self) -> Policy:
+        return self._terms.of(self._agency).policy
+
+    async def deliver(self, parcel: AnyParcel) -> None:
         match parcel:
             case Spawn():
                 await self._spawn(parcel)
-            case Report():
-                await self._tell(parcel.to, "child_result", parcel)
-            case Cancel():
-                await self._tell(parcel.to, "parent_canceled", parcel)
+            case Report() | Cancel() | Note():
+                await self._tell(parcel)
 
     def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
         if self._story is None:
             self._story = self._newsroom.story(self._address, thread.created_at)
         self._story.go_on(progress)
 
-    async def _tell(self, thread: str, method: str, parcel: Report | Cancel) -> None:
-        with suppress(NotFound):  # it has been deleted, or was never made
-            await self._caller.call(Address(self._agency, thread), method, parcel)
+    async def _tell(self, parcel: Report | Cancel | Note) -> None:
+        with suppress(NotFound, InvalidInput):  # it has been deleted, or was never made; or that is no thread's name
+            await self._caller.call(Address(self._agency, parcel.to), "receive", parcel)
 
     async def _spawn(self, order: Spawn) -> None:
         try:

@@ -17,8 +17,9 @@ from agency.blueprint import Blueprint
 from agency.errors import InvalidInput
 from agency.messages import Message
 from agency.output import Schema
-from agency.parcels import Cancel, Report
+from agency.parcels import Cancel, Note, Report
 from agency.runtime import Runtime
+from agency.store.draft import When
 from agency.system import AgentSystem
 from agency.thread.feed import Reader
 from agency.thread.thread import Thread, acceptable
@@ -32,8 +33,8 @@ WAIT_MOST = 300.0
 
 class SystemAgent:
     EXPOSED = frozenset(
-        {"invoke", "decide", "approve", "deny", "cancel", "lift_limits", "state", "run_state", "run", "events"}
-        | {"child_result", "parent_canceled", "budget_lifted"}
+        {"invoke", "decide", "approve", "deny", "cancel", "pause", "resume", "lift_limits"}
+        | {"state", "run_state", "run", "events", "receive", "budget_lifted"}
     )
     """What can be called from outside."""
 
@@ -100,10 +101,11 @@ class SystemAgent:
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
         output_schema: Schema | None = None,
+        when: When = "next_step",
     ) -> Accepted:
         accepted = acceptable(message, longest=self._message_chars)
         return await self._thread.send(
-            accepted, idempotency_key=key, limits=limits, files=files, output_schema=output_schema
+            accepted, idempotency_key=key, limits=limits, files=files, output_schema=output_schema, when=when
         )
 
     @checked
@@ -119,6 +121,12 @@ class SystemAgent:
 
     async def cancel(self) -> None:
         await self._thread.cancel()
+
+    async def pause(self) -> None:
+        await self._thread.pause()
+
+    async def resume(self) -> None:
+        await self._thread.resume()
 
     @checked
     async def lift_limits(
@@ -154,11 +162,8 @@ class SystemAgent:
 
     # What other threads send it, and what feeds read.
 
-    async def child_result(self, report: Report) -> None:
-        await self._thread.receive(report)
-
-    async def parent_canceled(self, cancel: Cancel) -> None:
-        await self._thread.receive(cancel)
+    async def receive(self, parcel: Report | Cancel | Note) -> None:
+        await self._thread.receive(parcel)
 
     async def budget_lifted(self) -> None:
         await self._thread.budget_lifted()

@@ -1,4 +1,5 @@
-"""The terms of agencies, as a host knows them: where their models are, and whether they have a budget.
+"""The terms of agencies, as a host knows them: where their models are, whether they have a budget, and what they want
+to be asked about.
 
 They are asked for before every model call, so they are read from the agency's file once, and again when the agency has
 said that something has changed. It says so when that is written, and before whoever has changed it is answered. So a
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from actors.address import Address, Files
 from actors.agency_store import peek_terms
 from actors.settings import Settings
+from agency.approvals import NO_POLICY, Policy
 from agency.providers.entry import Provider
 
 
@@ -21,6 +23,7 @@ class Terms:
     providers: Mapping[str, Provider]
     """The agency's own, and the installation's for the rest."""
     budgeted: bool
+    policy: Policy = NO_POLICY
 
 
 class TermsOfAgencies:
@@ -49,10 +52,10 @@ class TermsOfAgencies:
         found = peek_terms(self._files.of(Address(agency)))
         if found is None:
             return  # the next call will ask again
-        own, budget = found
+        own, budget, policy = found
         providers = {**self._common.providers, **own} if own else self._common.providers
         known = self._known.get(agency)
         if known is not None and known.providers == providers:
             providers = known.providers  # the same object, for those who keep something by it
-        self._known[agency] = Terms(providers, budget.is_set)
+        self._known[agency] = Terms(providers, budget.is_set, policy)
         self._stale.discard(agency)

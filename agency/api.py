@@ -11,6 +11,7 @@ from agency.events import Event
 from agency.messages import MESSAGE_CHARS, Image, Message, ToolCall
 from agency.models import Capability, ModelParams, ToolSpec
 from agency.output import Schema
+from agency.store.draft import When
 from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
 from agency.thread.views import PendingToolCall, RunState
 from agency.turn.modes import ModeName
@@ -149,6 +150,13 @@ class Invocation(Wire):
     files: Files = {}
     limits: Annotated[Limits | None, Field(description="In the place of the blueprint's, for a new run.")] = None
     output_schema: OutputSchema = None
+    when: Annotated[
+        When,
+        Field(
+            description="What happens while a run is in progress: the messages join it at its next step, start the run "
+            "after it, or interrupt what it is doing."
+        ),
+    ] = "next_step"
     idempotency_key: IdempotencyKey = None
     thread_id: Annotated[str | None, Field(description="If given, it must be the thread of the address.")] = None
     agent_type: Annotated[str | None, Field(description="If given, it must be the thread's agent.")] = None
@@ -201,8 +209,19 @@ class AgencyEventPage(Wire):
 # What waits for a person.
 
 
+Decisions = Annotated[
+    dict[str, Decision],
+    Field(
+        min_length=1,
+        description="What is decided on each call: `approve`, `edit` (other `args`), `deny` (with a `reason`), "
+        "`respond` (`content` is the result, the tool does not run) or `always` (approve, this tool from now on too).",
+    ),
+]
+
+
 class Answer(Wire):
-    """Either `approved` for all calls that wait, or `decisions` by the calls' ids."""
+    """Either `approved` for all calls that wait, or `decisions` by the calls' ids, or by their `approvalId`s, which
+    name them with exactly the arguments that were shown."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -211,6 +230,7 @@ class Answer(Wire):
                 {"approved": True},
                 {"approved": False, "reason": "too much"},
                 {"decisions": {"call_1": {"decision": "edit", "args": {"cents": 500}}}},
+                {"decisions": {"thr_7d1f:9a2c": {"decision": "respond", "content": "The order was refunded by hand."}}},
             ],
         }
     )
@@ -221,7 +241,7 @@ class Answer(Wire):
         tuple[ToolCall, ...],
         Field(description="Calls that are to run with other arguments; the others run as they are."),
     ] = ()
-    decisions: Annotated[dict[str, Decision] | None, Field(min_length=1)] = None
+    decisions: Decisions | None = None
     idempotency_key: IdempotencyKey = None
 
     @model_validator(mode="after")
@@ -236,18 +256,44 @@ class Answer(Wire):
 
 
 class Approval(Wire):
-    """A thread that waits for a person, and the calls it waits with."""
+    """A thread that waits for a person: with `calls` to decide on, or because a `limit` is used up, whose `code` says
+    which. `parent_id` is the thread that has started it."""
 
     thread_id: str
     agent_type: str
     run_id: str
     since: str
-    calls: tuple[PendingToolCall, ...]
+    kind: Literal["calls", "limit"] = "calls"
+    parent_id: str | None = None
+    calls: tuple[PendingToolCall, ...] = ()
+    code: str | None = None
 
 
 class ApprovalPage(Wire):
     approvals: tuple[Approval, ...]
     next: int | None = Field(default=None, description="`after` of the next page; null on the last.")
+
+
+class Answers(Wire):
+    """Decisions on calls of any of the agency's threads, by the calls' `approvalId`s."""
+
+    model_config = _example(decisions={"thr_7d1f:9a2c": {"decision": "approve"}})
+
+    decisions: Decisions
+    idempotency_key: IdempotencyKey = None
+
+
+class RefusedAnswer(Wire):
+    approval_id: str
+    code: str
+    message: str
+
+
+class Answered(Wire):
+    """What has come of each decision: those that count, and those that came too late or do not fit."""
+
+    answered: tuple[str, ...]
+    refused: tuple[RefusedAnswer, ...] = ()
 
 
 class NewLimits(Wire):

@@ -147,6 +147,8 @@ class AsyncThread(Handle):
     deny = _asks(requests.deny)
     decide = _asks(requests.decide)
     cancel = _asks(requests.cancel)
+    pause = _asks(requests.pause)
+    resume = _asks(requests.resume)
     lift_limits = _asks(requests.lift_limits)
     delete = _asks(requests.delete_thread)
 
@@ -183,6 +185,9 @@ class AsyncAgency(Handle):
     create_thread = _makes_thread(requests.create_thread)
     threads = _lists(requests.threads)
     approvals = _lists(requests.approvals)
+    answer = _asks(requests.answer)
+    policy = _asks(requests.policy)
+    set_policy = _asks(requests.set_policy)
     events = _follows(requests.agency_events)
     blueprints = _lists(requests.blueprints)
     put_blueprint = _asks(requests.put_blueprint)

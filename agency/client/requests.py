@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from agency import api
+from agency.approvals import Policy
 from agency.blueprint import Isolation, ModelChoice, ThreadMetadata
 from agency.client.request import (
     Feed,
@@ -35,6 +36,7 @@ from agency.messages import Message
 from agency.models import Capability, ModelParams
 from agency.output import OutputType, as_schema
 from agency.providers.entry import Provider
+from agency.store.draft import When
 from agency.tenancy import (
     AgencyInfo,
     AgencyUsage,
@@ -223,6 +225,22 @@ def approvals(at: str) -> Listing[api.Approval]:
     return listing(api.ApprovalPage, f"{at}/approvals", lambda found: Page(found.approvals, found.next))
 
 
+def answer(at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> Request[api.Answered]:
+    """Decide on calls of any threads, by their `approval_id`s; what has come of each decision."""
+    wanted = body(api.Answers, decisions=decisions, idempotency_key=idempotency_key or key())
+    return post(api.Answered, f"{at}/approvals", wanted)
+
+
+def policy(at: str) -> Request[Policy]:
+    """Which calls a person has to approve, whatever the blueprints say."""
+    return get(Policy, f"{at}/policy")
+
+
+def set_policy(at: str, policy: Policy) -> Request[Policy]:
+    """It counts for every model's reply that comes from now on."""
+    return post(Policy, f"{at}/policy", policy.model_dump_json().encode(), method="PUT")
+
+
 def agency_events(
     at: str, after: int | Literal["now"] = 0, *, patience: float = FOLLOW_SECONDS
 ) -> Feed[api.AgencyEvent]:
@@ -255,16 +273,19 @@ def invoke(
     files: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     output_schema: OutputType | None = None,
+    when: When = "next_step",
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
-    """Start a run with a message; during a run, the message joins it at its next step. `limits` and `output_schema` (a
-    pydantic model or a JSON schema) are in the place of the blueprint's, for a run that this starts."""
+    """Start a run with a message. During a run, the message joins it at its next step, or starts the run after it
+    (`next_run`), or interrupts what is being done (`now`). `limits` and `output_schema` (a pydantic model or a JSON
+    schema) are in the place of the blueprint's, for a run that this starts."""
     wanted = body(
         api.Invocation,
         messages=_chat(message),
         files=files,
         limits=limits,
         output_schema=None if output_schema is None else as_schema(output_schema),
+        when=when,
         idempotency_key=idempotency_key or key(),
     )
     return post(Accepted, f"{at}/invoke", wanted)
@@ -311,13 +332,24 @@ def deny(at: str, reason: str = "", *, idempotency_key: str | None = None) -> Re
 
 
 def decide(at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> Request[None]:
-    """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting."""
+    """Answer calls that wait for a person, by their ids, or by their `approval_id`s, which name them with exactly the
+    arguments that were shown. Calls that are not named go on waiting."""
     return order(f"{at}/approve", body(api.Answer, decisions=decisions, idempotency_key=idempotency_key or key()))
 
 
 def cancel(at: str) -> Request[None]:
     """End the run, with all its children."""
     return order(f"{at}/cancel", done=WrongState)
+
+
+def pause(at: str) -> Request[None]:
+    """Have the run wait until somebody resumes it; what is being done just now may end."""
+    return order(f"{at}/pause", done=WrongState)
+
+
+def resume(at: str) -> Request[None]:
+    """Let a run go on that was paused by hand."""
+    return order(f"{at}/resume", done=WrongState)
 
 
 def lift_limits(

@@ -5,7 +5,18 @@ from __future__ import annotations
 import sys
 
 from agency.errors import AgencyError
-from dashboard.command import answering, doctor, installation, projects, running, serving, spending, tenants, watching
+from dashboard.command import (
+    answering,
+    doctor,
+    installation,
+    projects,
+    running,
+    serving,
+    spending,
+    steering,
+    tenants,
+    watching,
+)
 from dashboard.command.console import app, complain
 
 __all__ = [
@@ -18,6 +29,7 @@ __all__ = [
     "running",
     "serving",
     "spending",
+    "steering",
     "tenants",
     "watching",
 ]

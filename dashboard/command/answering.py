@@ -1,4 +1,4 @@
-"""`agency approve`, `lift` and `cancel`: what people tell threads at a server."""
+"""`agency inbox`, `approve` and `lift`: what waits for people at a server, and what they say to it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rich.text import Text
 from agency import api
 from agency.errors import InvalidInput, WrongState
 from agency.thread.views import PendingToolCall
-from agency.turn.outcomes import Approve, Decision, Deny
+from agency.turn.outcomes import Always, Approve, Decision, Deny, Respond
 from dashboard.command.asking import Question, parse_edit
-from dashboard.command.console import AsJson, DataDir, app, complain, err, print_json
+from dashboard.command.console import AsJson, DataDir, app, complain, err, out, print_json
 from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 from dashboard.command.shown import call_line
 
@@ -30,6 +30,8 @@ def approve(
     call: Annotated[str | None, typer.Option(help="Answer only the call with this id.")] = None,
     deny: Annotated[str | None, typer.Option(metavar="REASON", help="Deny, and tell the model why.")] = None,
     edit: Annotated[str | None, typer.Option(metavar="JSON", help="Let the call run with these arguments.")] = None,
+    respond: Annotated[str | None, typer.Option(metavar="TEXT", help="Do not run it: this is its result.")] = None,
+    always: Annotated[bool, typer.Option("--always", help="Approve, and this tool from now on.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
     agency: AgencyId = None,
     url: ServerUrl = None,
@@ -40,9 +42,9 @@ def approve(
 
     [dim]--json only lists what waits, unless an answer is given.[/]
     """
-    answer = _answer(deny, edit, yes=yes)
-    if thread is None and (call is not None or edit is not None or deny is not None):
-        raise InvalidInput("name the thread that --call, --deny and --edit are about; only --yes can be for all")
+    answer = _answer(deny, edit, respond, always=always, yes=yes)
+    if thread is None and (call is not None or answer not in (None, Approve())):
+        raise InvalidInput("name the thread that the answer is for; only --yes can be for all")
     with server(url, data_dir) as client:
         waiting = _waiting(client, thread, agency)
         if as_json and answer is None:
@@ -51,19 +53,47 @@ def approve(
         if not waiting:
             err.print("nothing waits for a person")
         for found, approval in waiting:
-            _decide(found, _chosen(approval, call), answer)
+            if approval.calls:
+                _decide(found, _chosen(approval, call), answer)
+            else:
+                err.print(_limit_line(found.agency_id, approval), highlight=False)
         if as_json:
             print_json(api.Ok())
 
 
-def _answer(deny: str | None, edit: str | None, *, yes: bool) -> Decision | None:
+@app.command()
+def inbox(agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List everything that waits for a person: calls to approve, subagents' too, and limits that are used up."""
+    with server(url, data_dir) as client:
+        waiting = _waiting(client, None, agency)
+    if as_json:
+        print_json(api.ApprovalPage(approvals=tuple(approval for _, approval in waiting)))
+        return
+    if not waiting:
+        err.print("nothing waits for a person")
+    for found, approval in waiting:
+        if not approval.calls:
+            out.print(_limit_line(found.agency_id, approval), highlight=False)
+        for call in approval.calls:
+            out.print(f"{found.agency_id}/{found.id}  ", call_line(call), sep="", highlight=False)
+
+
+def _limit_line(agency_id: str, approval: api.Approval) -> str:
+    return f"{agency_id}/{approval.thread_id}  {approval.code}: see `agency lift` and `agency budget`"
+
+
+def _answer(deny: str | None, edit: str | None, respond: str | None, *, always: bool, yes: bool) -> Decision | None:
     """What was said on the command line, if anything was."""
-    if sum((deny is not None, edit is not None, yes)) > 1:
-        raise InvalidInput("--yes, --deny and --edit exclude each other")
+    if sum((deny is not None, edit is not None, respond is not None, always, yes)) > 1:
+        raise InvalidInput("--yes, --always, --deny, --edit and --respond exclude each other")
     if deny is not None:
         return Deny(deny)
     if edit is not None:
         return parse_edit(edit)
+    if respond is not None:
+        return Respond(respond)
+    if always:
+        return Always()
     return Approve() if yes else None
 
 
@@ -98,7 +128,7 @@ def _chosen(approval: api.Approval, call_id: str | None) -> tuple[PendingToolCal
 
 def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], answer: Decision | None) -> None:
     while True:
-        decisions = {call.id: answer or _asked(thread, call) for call in calls}
+        decisions = {call.approval_id: answer or _asked(thread, call) for call in calls}
         try:
             thread.decide(decisions)
         except InvalidInput as error:
@@ -115,7 +145,9 @@ def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], answer: Decision
 
 def _asked(thread: Thread, call: PendingToolCall) -> Decision:
     if not sys.stdin.isatty():
-        raise InvalidInput("nobody is at the terminal to be asked: say --yes, --deny REASON or --edit JSON")
+        raise InvalidInput(
+            "nobody is at the terminal to be asked: say --yes, --always, --deny REASON, --edit JSON or --respond TEXT"
+        )
     err.print(f"\n[yellow]✋[/] {thread.agency_id}/{thread.id}", highlight=False)
     err.print(call_line(call))
     question = Question(call)
@@ -143,12 +175,3 @@ def lift(
         found = the_thread(client, thread, agency)
         found.lift_limits(turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
     err.print(f"{found.agency_id}/{found.id} goes on", highlight=False)
-
-
-@app.command()
-def cancel(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None) -> None:
-    """End a thread's run, with all its subagents."""
-    with server(url, data_dir) as client:
-        found = the_thread(client, thread, agency)
-        found.cancel()
-    err.print(f"canceled {found.agency_id}/{found.id}", highlight=False)

@@ -1,4 +1,5 @@
-"""Asking somebody about a call: approve it, edit its arguments, or deny it. The talk, without the terminal.
+"""Asking somebody about a call: approve it, once or for always, edit its arguments, deny it, or answer in its place.
+The talk, without the terminal.
 
 question = Question(call)
 while question.decision is None: question.take(<what is typed after question.prompt>)
@@ -10,12 +11,13 @@ import json
 
 from agency.errors import InvalidInput
 from agency.thread.views import PendingToolCall
-from agency.turn.outcomes import Approve, Decision, Deny, Edit
+from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Respond
 from dashboard.command.shown import compact
 
-CHOOSE = "approve? (y)es, (e)dit its arguments, (n)o: "
+CHOOSE = "approve? (y)es, (a)lways, (e)dit its arguments, (r)espond in its place, (n)o: "
 EDIT = "arguments as JSON, or nothing to leave them: "
 REASON = "why not? the model is told: "
+RESPOND = "its result, or nothing to go back: "
 
 
 class Question:
@@ -32,6 +34,10 @@ class Question:
         match given.lower():
             case "y" | "yes":
                 self.decision = Approve()
+            case "a" | "always":
+                self.decision = Always()
+            case "r" | "respond":
+                self.prompt, self._take = RESPOND, self._respond
             case "n" | "no":
                 self.prompt, self._take = REASON, self._deny
             case "e" | "edit":
@@ -41,6 +47,12 @@ class Question:
 
     def _deny(self, given: str) -> None:
         self.decision = Deny(given)
+
+    def _respond(self, given: str) -> None:
+        if given:
+            self.decision = Respond(given)
+        else:
+            self.prompt, self._take = CHOOSE, self._choose
 
     def _edit(self, given: str) -> None:
         if not given:

@@ -7,6 +7,7 @@ from typing import Any
 from agency.api import (
     AgencyEventPage,
     AgencyPage,
+    Answered,
     ApprovalPage,
     BlueprintPage,
     EventPage,
@@ -16,6 +17,7 @@ from agency.api import (
     ThreadPage,
     Ticket,
 )
+from agency.approvals import Policy
 from agency.blueprint import ThreadMetadata
 from agency.providers.entry import Provider
 from agency.tenancy import AgencyInfo, AgencyUsage, BlueprintInfo, Budget, NewKey, ProviderInfo, ThreadSummary
@@ -121,7 +123,26 @@ _USAGE = {
     "budget": _BUDGET,
     "exhausted": None,
 }
-_APPROVAL = {"threadId": _THREAD["id"], "agentType": "billing", "runId": _RUN["runId"], "since": _AT, "calls": [_CALL]}
+_APPROVAL_ID = f"{_THREAD['id']}:9a2c61f07b3e5d48c1aa"
+_APPROVAL = {
+    "threadId": _THREAD["id"],
+    "agentType": "billing",
+    "runId": _RUN["runId"],
+    "since": _AT,
+    "kind": "calls",
+    "parentId": None,
+    "calls": [{**_CALL, "kind": "approval", "approvalId": _APPROVAL_ID, "expiresAt": None, "onTimeout": "deny"}],
+    "code": None,
+}
+_LATE = {"approvalId": _APPROVAL_ID, "code": "ERR_WRONG_STATE", "message": "it was answered already"}
+_POLICY = {
+    "rules": [
+        {"tool": "refund", "when": {"properties": {"cents": {"maximum": 500}}}, "risk": "low"},
+        {"tool": "refund", "risk": "high"},
+    ],
+    "timeoutMs": 3_600_000,
+    "onTimeout": "deny",
+}
 
 EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     Accepted: {"runId": _RUN["runId"], "status": "running"},
@@ -129,12 +150,14 @@ EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     AgencyInfo: _AGENCY,
     AgencyUsage: _USAGE,
     AgencyPage: {"agencies": [_AGENCY], "next": None},
+    Answered: {"answered": [], "refused": [_LATE]},
     ApprovalPage: {"approvals": [_APPROVAL], "next": None},
     BlueprintInfo: _BLUEPRINT,
     Budget: _BUDGET,
     BlueprintPage: {"blueprints": [_BLUEPRINT], "next": None},
     EventPage: {"events": [_EVENT], "next": None},
     KeyPage: {"keys": [_KEY], "next": None},
+    Policy: _POLICY,
     NewKey: {**_KEY, "key": f"agk_{_AGENCY['id']}.{_KEY['id']}.{'x' * 43}"},
     Provider: _PROVIDER,
     ProviderInfo: _OWN_PROVIDER,

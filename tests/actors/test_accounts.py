@@ -16,6 +16,7 @@ from actors.address import Address
 from actors.agency_store import STEPS, AgencyStore, Creation, is_unfinished, peek_terms
 from actors.journal import Journal
 from actors.news import News
+from agency.approvals import NO_POLICY
 from agency.blueprint import Blueprint, ParentInfo, ThreadMetadata
 from agency.messages import Usage
 from agency.providers.entry import Provider
@@ -183,5 +184,5 @@ def test_a_file_of_an_earlier_version_has_no_terms_yet_and_gets_its_accounts_whe
     assert Accounts(store).usage().cost_usd == 0.5
     mine = Provider(api="openai", base_url="http://localhost/v1")
     store.put_provider("mine", mine, BORN)
-    assert peek_terms(path) == ({"mine": mine}, Budget())
+    assert peek_terms(path) == ({"mine": mine}, Budget(), NO_POLICY)
     store.close()

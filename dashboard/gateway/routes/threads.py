@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, status
 
-from actors import Cluster, ThreadHandle
+from actors import ThreadHandle
 from agency import api
 from agency.blueprint import ThreadMetadata
 from agency.errors import InvalidInput, NotFound
@@ -85,7 +85,7 @@ async def delete_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: Thr
     responses=refusals(404),
 )
 async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.Invocation) -> Accepted:
-    """Start a run with messages; while one is in progress, they join it at its next step."""
+    """Start a run with messages; while one is in progress, they join it, queue for after it or interrupt it."""
     thread = cluster.thread(agency_id, thread_id)
     await _check_meant(thread, body)
     return await thread.invoke(
@@ -94,6 +94,7 @@ async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, 
         limits=body.limits,
         files=body.files,
         output_schema=body.output_schema,
+        when=body.when,
     )
 
 
@@ -186,35 +187,23 @@ async def cancel(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) 
     return api.Ok()
 
 
+@router.post("/agent/{thread_id}/pause", dependencies=[Operator], responses=refusals(404, 409))
+async def pause(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
+    """Have the run wait until it is resumed. What is being done just now may end; nothing new begins."""
+    await cluster.thread(agency_id, thread_id).pause()
+    return api.Ok()
+
+
+@router.post("/agent/{thread_id}/resume", dependencies=[Operator], responses=refusals(404, 409))
+async def resume(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
+    """Let a run go on that was paused by hand."""
+    await cluster.thread(agency_id, thread_id).resume()
+    return api.Ok()
+
+
 @router.post("/agent/{thread_id}/limits", dependencies=[Operator], responses=refusals(404, 409))
 async def lift_limits(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.NewLimits) -> api.Ok:
     """Let a run that has used up a limit go on, under these new ones."""
     thread = cluster.thread(agency_id, thread_id)
     await thread.lift_limits(turns=body.turns, time_ms=body.time_ms, tokens=body.tokens, cost_usd=body.cost_usd)
     return api.Ok()
-
-
-@router.get("/approvals", dependencies=[Viewer], responses=refusals(404))
-async def approvals(cluster: TheCluster, agency_id: AgencyId, after: After = 0, limit: Limit = 100) -> api.ApprovalPage:
-    """Everything in the agency that waits for a person, children's calls included."""
-    page = await cluster.agency(agency_id).threads(after, limit, status="paused", reason="hitl")
-    waiting = await asyncio.gather(*(_approval(cluster, each) for each in page.threads))
-    return api.ApprovalPage(approvals=tuple(each for each in waiting if each is not None), next=page.next)
-
-
-async def _approval(cluster: Cluster, thread: ThreadSummary) -> api.Approval | None:
-    """What a thread waits with; None if it was answered or deleted meanwhile."""
-    try:
-        envelope = await cluster.thread(thread.agency_id, thread.id).run()
-    except NotFound:
-        return None
-    calls = envelope.meta.pending_tool_calls
-    if not calls:
-        return None
-    return api.Approval(
-        thread_id=thread.id,
-        agent_type=thread.agent_type,
-        run_id=envelope.run_id,
-        since=thread.updated_at,
-        calls=calls,
-    )

@@ -1,0 +1,110 @@
+"""The inbox: everything in an agency that waits for a person, answered in one place; and what it wants to be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+from fastapi import APIRouter
+
+from actors import Cluster
+from agency import api
+from agency.approvals import Policy, thread_of
+from agency.errors import AgencyError, NotFound
+from agency.events import OURS
+from agency.tenancy import ThreadSummary
+from agency.turn.outcomes import Decision
+from agency.turn.state import PauseReason
+from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
+from dashboard.gateway.paths import After, AgencyId, Limit
+from dashboard.gateway.problems import refusals
+
+router = APIRouter(prefix="/agency/{agency_id}", tags=["people"])
+
+WAITING: tuple[PauseReason, ...] = ("hitl", "exhausted")
+
+
+@router.get("/approvals", dependencies=[Viewer], responses=refusals(404))
+async def approvals(cluster: TheCluster, agency_id: AgencyId, after: After = 0, limit: Limit = 100) -> api.ApprovalPage:
+    """Everything in the agency that waits for a person, children's calls included."""
+    page = await cluster.agency(agency_id).threads(after, limit, status="paused", reason=WAITING)
+    waiting = await asyncio.gather(*(_waiting(cluster, each) for each in page.threads))
+    return api.ApprovalPage(approvals=tuple(each for each in waiting if each is not None), next=page.next)
+
+
+async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | None:
+    """What a thread waits with; None if it was answered or deleted meanwhile."""
+    try:
+        envelope = await cluster.thread(thread.agency_id, thread.id).run()
+    except NotFound:
+        return None
+    calls, reason = envelope.meta.pending_tool_calls, envelope.meta.pause_reason
+    if not calls and reason != "exhausted":
+        return None
+    return api.Approval(
+        thread_id=thread.id,
+        agent_type=thread.agent_type,
+        run_id=envelope.run_id,
+        since=thread.updated_at,
+        kind="calls" if calls else "limit",
+        parent_id=None if thread.parent is None else thread.parent.thread_id,
+        calls=calls,
+        code=None if calls or not envelope.errors else envelope.errors[0].code,
+    )
+
+
+@router.post("/approvals", dependencies=[Operator], responses=refusals(404))
+async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.Answers) -> api.Answered:
+    """Decide on calls of any of the agency's threads. Each goes to its thread; what has changed there is refused."""
+    await cluster.agency(agency_id).info()  # which says so if there is no such agency
+    by_thread: dict[str, dict[str, Decision]] = {}
+    refused: list[api.RefusedAnswer] = []
+    for approval, decision in body.decisions.items():
+        try:
+            by_thread.setdefault(thread_of(approval), {})[approval] = decision
+        except AgencyError as error:
+            refused.append(_refused(approval, error))
+    told = await asyncio.gather(
+        *(_tell(cluster, agency_id, thread, some, body.idempotency_key) for thread, some in by_thread.items())
+    )
+    refused += [each for some in told for each in some]
+    gone = {each.approval_id for each in refused}
+    return api.Answered(answered=tuple(each for each in body.decisions if each not in gone), refused=tuple(refused))
+
+
+async def _tell(
+    cluster: Cluster, agency_id: str, thread_id: str, decisions: dict[str, Decision], key: str | None
+) -> list[api.RefusedAnswer]:
+    """Hand a thread what was decided; what it refuses. One decision that does not fit must not spoil the others."""
+    try:
+        thread = cluster.thread(agency_id, thread_id)
+    except AgencyError as error:
+        return [_refused(approval, error) for approval in decisions]
+    refused: list[api.RefusedAnswer] = []
+    for approval, decision in decisions.items():
+        named = None if key is None else f"{OURS}answer:{_digest(key, approval)}"
+        try:
+            await thread.decide({approval: decision}, idempotency_key=named)
+        except AgencyError as error:
+            refused.append(_refused(approval, error))
+    return refused
+
+
+def _digest(key: str, approval: str) -> str:
+    return hashlib.blake2b(f"{key}\0{approval}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _refused(approval: str, error: AgencyError) -> api.RefusedAnswer:
+    return api.RefusedAnswer(approval_id=approval, code=error.code, message=str(error))
+
+
+@router.get("/policy", dependencies=[Viewer], responses=refusals(404))
+async def get_policy(cluster: TheCluster, agency_id: AgencyId) -> Policy:
+    """Which calls a person has to approve, whatever the blueprints say."""
+    return await cluster.agency(agency_id).policy()
+
+
+@router.put("/policy", dependencies=[Admin], responses=refusals(404))
+async def set_policy(cluster: TheCluster, agency_id: AgencyId, body: Policy) -> Policy:
+    """Which calls a person has to approve. It counts for every model's reply that comes from now on."""
+    return await cluster.agency(agency_id).set_policy(body)
