@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 INVENTORY_SECONDS = 20.0
 STATUS_SECONDS = 3.0
 WARM_SECONDS = 0.25
+SPREAD_SECONDS = 2.0
+"""How long a thread waits for a host of its own."""
 FAILURES_MOST = 3
 
 _HOST: Any = ray.remote(Host)
@@ -149,12 +151,21 @@ class Fleet:
             if entry is None:
                 entry = self._choose(address, alone=alone)
             try:
+                if not await self._opens_soon(entry) and (other := self._placement.least_ready()) and not alone:
+                    self._placement.leave(entry.room, address, time.monotonic())
+                    entry = self._hosts[self._placement.enter(other, address, alone=False).name]
                 await asyncio.shield(entry.opened)
             except RayError:
                 await self.bury(entry)
                 continue
             self._keep_warm_soon()
             return entry
+
+    async def _opens_soon(self, entry: Entry) -> bool:
+        """Whether a host is ready, or is so in a moment. On a busy machine a new process takes its time, and a thread
+        that has to answer shares a host rather than wait for that."""
+        done, _ = await asyncio.wait({entry.opened}, timeout=SPREAD_SECONDS)
+        return bool(done)
 
     def leave(self, address: Address, host: str) -> None:
         entry = self._hosts.get(host)

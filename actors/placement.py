@@ -1,8 +1,8 @@
 """Which host a thread goes to. Only the rules are here; starting and stopping hosts is the directory's.
 
 Threads are spread first and then share: a thread takes an empty host, one that is starting if none is ready; when the
-node's budget of hosts is in use, it goes to the host with the fewest. A thread that must be alone gets an empty host,
-or a new one beyond the budget, which is given back when it leaves.
+node's budget of hosts is in use, or a host takes too long to start, it goes to the one with the fewest. A thread that
+must be alone gets an empty host, or a new one beyond the budget, which is given back when it leaves.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class Placement:
         if alone or self.node_with_room() is not None:
             return None
         return min(shared, key=_ready_and_least, default=None)
+
+    def least_ready(self) -> Room | None:
+        """The host that is ready and has the fewest threads."""
+        return min((room for room in self._with_role("shared") if room.ready), key=_ready_and_least, default=None)
 
     def node_with_room(self) -> str | None:
         """The node for one more host within the budget."""

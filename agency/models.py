@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
@@ -88,6 +88,14 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...]
     params: ModelParams
     key: str
+    meter: Meter = field(default_factory=lambda: Meter(), compare=False)
+
+
+@dataclass(slots=True)
+class Meter:
+    """What a call has used so far, for the case that it is stopped before its reply is whole."""
+
+    usage: Usage | None = None
 
 
 OnDelta = Callable[[str], None]

@@ -7,6 +7,7 @@ A tool that ends the run with `Finish`, or code that submits a value, speaks for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ ALONE = "hand in the result alone, once the other calls have their results"
 _DESCRIPTION = "Hand in the result of your work. Call this, and no other tool beside it, when you are done."
 SHARED = ("$defs", "definitions")
 _TO_SHARED = tuple(f"#/{name}/" for name in SHARED)
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
 _SCHEMA: TypeAdapter[Schema] = TypeAdapter(dict[str, JsonValue])
 
 
@@ -136,11 +138,17 @@ def judge(
         refusal = Failure(kind="invalid_request", source="policy", message=ALONE)
         return None, {call.id: refusal for call in handed_in}
     try:
-        value = read_json(text)
+        value = read_json(_unfenced(text))
     except ValueError as error:
         problem = f"it is no JSON ({error})" if text.strip() else "it is empty"
         return Output(code="ERR_JSON_OUTPUT_PARSE", problem=problem), {}
     return _checked(value, schema, model, None), {}
+
+
+def _unfenced(text: str) -> str:
+    """The text within a fence of Markdown, if that is all there is: many models put one around their JSON."""
+    found = _FENCE.fullmatch(text.strip())
+    return text if found is None else found.group(1)
 
 
 def _from_call(call: ToolCall, schema: Schema, model: type[BaseModel] | None) -> Output:

@@ -36,7 +36,7 @@ from agency.providers.conversation import (
     with_results,
 )
 from agency.providers.entry import Provider
-from agency.providers.failures import Account, Exchange, failure
+from agency.providers.failures import Account, Exchange, count, failure
 from agency.providers.pools import Pools, connections, patience
 from agency.providers.schemas import for_anthropic, in_words
 from agency.turn.effects import ModelReply, ReplyStop
@@ -405,7 +405,7 @@ def _counts(counted: MessageUsage | MessageDeltaUsage) -> dict[str, int]:
         "output": counted.output_tokens,
         "thinking": details.thinking_tokens if details else None,
     }
-    return {name: count for name, count in counts.items() if count is not None}
+    return {name: count(said) for name, said in counts.items() if said is not None}
 
 
 def _usage(counts: Mapping[str, int]) -> Usage:

@@ -89,6 +89,11 @@ class Response(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
 
+def count(said: int | None) -> int:
+    """A number of tokens as a server says it: none is never less than nothing."""
+    return max(0, said or 0)
+
+
 @dataclass(slots=True)
 class Exchange:
     """One request and its reply. `secrets` are never part of a message."""

@@ -78,7 +78,10 @@ class ProviderModel:
         client = await self._client(unlocked)
         hidden = [unlocked.headers[name] for name, said in self._entry.headers.items() if is_reference(said)]
         with self._account.failures(sdk, (*self._api.secrets(client), *hidden)) as exchange:
-            return await self._api.ask(client, request, exchange, on_delta)
+            try:
+                return await self._api.ask(client, request, exchange, on_delta)
+            finally:
+                request.meter.usage = exchange.usage
 
     async def _client(self, unlocked: Unlocked) -> Any:
         """The client of the running loop: little more than a name for the connections that all share."""

@@ -34,7 +34,7 @@ from agency.providers.conversation import (
     with_results,
 )
 from agency.providers.entry import Provider
-from agency.providers.failures import Account, Exchange
+from agency.providers.failures import Account, Exchange, count
 from agency.providers.pools import Pools, connections, patience
 from agency.providers.schemas import for_openai, in_words
 from agency.turn.effects import ModelReply, ReplyStop
@@ -360,9 +360,9 @@ def _usage(counted: CompletionUsage) -> Usage:
     asked, answered = counted.prompt_tokens_details, counted.completion_tokens_details
     hits = (counted.model_extra or {}).get("prompt_cache_hit_tokens")  # DeepSeek's
     return Usage(
-        input=counted.prompt_tokens or 0,
-        output=counted.completion_tokens or 0,
-        cached_input=(asked.cached_tokens if asked else hits) or 0,
-        cache_write=(asked.cache_write_tokens if asked else None) or 0,
-        reasoning=(answered.reasoning_tokens if answered else None) or 0,
+        input=count(counted.prompt_tokens),
+        output=count(counted.completion_tokens),
+        cached_input=count(asked.cached_tokens if asked else hits),
+        cache_write=count(asked.cache_write_tokens if asked else None),
+        reasoning=count(answered.reasoning_tokens if answered else None),
     )

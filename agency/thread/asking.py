@@ -17,7 +17,7 @@ from agency.blueprint import Blueprint, chain_of
 from agency.errors import DefinitionError, ModelError
 from agency.hooks import Plan
 from agency.messages import Message, ToolCall, Usage
-from agency.models import Capability, Model, ModelRequest, OnDelta, Surface, capabilities, described
+from agency.models import Capability, Meter, Model, ModelRequest, OnDelta, Surface, capabilities, described
 from agency.providers.entry import Provider
 from agency.store import records
 from agency.store.draft import Draft
@@ -51,6 +51,8 @@ class Asker:
         self._providers = providers
         self.output: output.Schema | None = None
         """What the run's result must fit."""
+        self.meter = Meter()
+        """What the call that is being made has used so far."""
         self._transcript: list[Message] | None = None  # read once, when a model is first called
         self._has_transient = False
         self._surface: tuple[SurfaceRef, Surface] | None = None
@@ -113,6 +115,7 @@ class Asker:
     async def reply(self, call: CallModel, run: int, seconds_left: float | None, on_delta: OnDelta) -> ModelReply:
         """Ask. Whatever goes wrong is a `ModelError`."""
         try:
+            self.meter = Meter()
             model, request = self._request(call, run)
             answer = model.respond(request, lambda delta: on_delta(sayable_text(delta)))
             reply = await (answer if seconds_left is None else within(seconds_left, answer))
@@ -177,6 +180,7 @@ class Asker:
             tools=tools,
             params=surface.params.model_copy(update=special) if special else surface.params,
             key=f"{run_id(self._store.thread_id, run)}.{call.id}",
+            meter=self.meter,
         )
 
     def _messages(self, wanted: ModelCall, surface: Surface) -> Sequence[Message]:

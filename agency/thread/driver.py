@@ -55,7 +55,7 @@ from agency.turn.outcomes import (
     Stopped,
     TurnOutcome,
 )
-from agency.turn.state import Limits, TurnCheckpoint, WaitingTools
+from agency.turn.state import Limits, TurnCheckpoint, WaitingModel, WaitingTools
 from agency.wire import Wire, sayable_text
 
 AGENT_ORIGIN = "agent"
@@ -399,7 +399,7 @@ class Driver:
     async def cancel(self, *, drops_queue: bool = False) -> None:
         """End the run as canceled. What was sent for the next run starts it, unless it is dropped, too."""
         self._drops_queue = drops_queue
-        await self._stop(lambda: fx.RunCanceled(at=now_ms()))
+        await self._stop(lambda: fx.RunCanceled(at=now_ms(), used=self._used()))
 
     def pause(self) -> None:
         """Begin nothing new until `release`; what is being done may end."""
@@ -457,6 +457,14 @@ class Driver:
         dropped = self._batches.drop(draft, Canceled())
         self.advance(draft, *([dropped] if dropped else []), ending)
 
+    def _used(self) -> fx.Used:
+        """What the model call has used that is being stopped, if one is."""
+        state = self.machine.state if self.machine is not None else None
+        usage = self._asker.meter.usage if isinstance(state, WaitingModel) else None
+        if usage is None or not isinstance(state, WaitingModel):
+            return fx.Used()
+        return fx.Used(usage=usage, cost_usd=self._asker.cost(state.request, usage))
+
     def _interrupt_now(self) -> None:
         assert self.machine is not None
         self._request = None
@@ -474,7 +482,7 @@ class Driver:
                 self.machine.handle(dropped)
             if self.machine.outcome is None:  # else a tool has ended the run, and the next begins with the message
                 said = tuple(post.message for post in records.take_inbox(self._store, draft))
-                self.machine.handle(fx.RunInterrupted(at=now_ms(), messages=said))
+                self.machine.handle(fx.RunInterrupted(at=now_ms(), messages=said, used=self._used()))
         except BaseException as error:
             self.fail(error)
             raise

@@ -369,6 +369,9 @@ class Thread:
         machine = self._driver.machine
         if cost_usd is not None and machine is not None and machine.exhausted_by == "ERR_COST_UNKNOWN":
             raise InvalidInput("what the run costs is not known: lift its limit without a new one, or give the price")
+        lifted = fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
+        if machine is not None and not machine.lifts(lifted):
+            raise InvalidInput(f"the run would stop at once, as {machine.exhausted_by}: give it more than it has used")
         await self._resume_exhausted(turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
 
     async def budget_lifted(self) -> None:

@@ -165,7 +165,8 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]
     if machine.exhausted_by is not None:
         cost = "an unknown cost" if spent.cost_usd is None else f"{spent.cost_usd:g} US dollars"
         used = f"{own.turns} turns, {own.active_ms} ms, {spent.usage.total} tokens and {cost}"
-        errors = (ErrorInfo(code=machine.exhausted_by, message=f"used are {used}; {_remedy(machine.exhausted_by)}"),)
+        told = "" if machine.exhausted_by.startswith(AGENCY_BUDGET) else f"used are {used}; "
+        errors = (ErrorInfo(code=machine.exhausted_by, message=f"{told}{_remedy(machine.exhausted_by)}"),)
     return RunEnvelope(
         run_id=run_id(metadata.id, run.n),
         status=status_of(machine),
@@ -192,6 +193,8 @@ def _remedy(code: str) -> str:
     match code:
         case "ERR_COST_UNKNOWN":
             return "a model's price is unknown, so a limit of cost cannot be kept: lift it, or give the price"
+        case "ERR_AGENCY_COST_UNKNOWN":
+            return "a model's price is unknown, so the agency's budget of money cannot be kept: take that budget away"
         case _ if code.startswith(AGENCY_BUDGET):
             return "the agency's budget is used up: raise it to go on"
         case _:

@@ -338,11 +338,20 @@ class RunReleased:
 
 
 @dataclass(slots=True, kw_only=True)
+class Used:
+    """What a model call has used that was stopped before its reply was whole."""
+
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
 class RunInterrupted:
     """Leave what is being done and go on with these messages. Calls that have ended keep their results."""
 
     at: int
     messages: tuple[Message, ...]
+    used: Used = field(default_factory=Used)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -357,6 +366,7 @@ class LimitsLifted:
 @dataclass(slots=True, kw_only=True)
 class RunCanceled:
     at: int
+    used: Used = field(default_factory=Used)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -367,6 +377,7 @@ class RunAborted:
     reason: Literal["middleware_abort", "runtime_error"]
     code: str
     message: str
+    used: Used = field(default_factory=Used)
 
 
 Answer = SurfaceSynced | BudgetSpent | ModelReplied | ModelFailed | ToolsAnswered | CodeRan | CheckpointTaken | Woke

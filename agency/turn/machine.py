@@ -230,6 +230,12 @@ class TurnMachine:
         state = self._m.state
         return state.code if isinstance(state, st.Exhausted) else None
 
+    def lifts(self, given: fx.LimitsLifted) -> bool:
+        """Whether the run could go on under these limits."""
+        after = TurnMachine(self._m)
+        after.handle(given)
+        return after._exhausted() is None
+
     def active_ms(self, at: int) -> int:
         """How long the run has been at work, pauses left out."""
         idle = self._m.paused is not None or isinstance(self._m.state, st.Ended)
@@ -785,6 +791,7 @@ class TurnMachine:
         if isinstance(state, st.Exhausted):
             raise ResultMismatch("a run that has used up a limit does nothing that could be interrupted")
         self._at(given.at)
+        self._use(given.used)
         if isinstance(state, st.WaitingModel):
             failure = fx.ModelFailure(code="ERR_INTERRUPTED", message=INTERRUPTED.reason)
             self._emit(_failed(state.request, failure))
@@ -803,8 +810,13 @@ class TurnMachine:
     def _stop(self, given: fx.RunCanceled | fx.RunAborted, outcome: out.Stopped) -> None:
         self._check_running(given)
         self._at(given.at)
+        self._use(given.used)
         self._stop_work(out.Canceled())
         self._end(outcome)
+
+    def _use(self, used: fx.Used) -> None:
+        self._m.usage += used.usage
+        self._m.cost_usd = add_costs(self._m.cost_usd, used.cost_usd)
 
     def _stop_work(self, instead: out.Canceled) -> None:
         """Leave nothing running and no call without a result: `instead` is that of those that have none."""

@@ -13,21 +13,16 @@ from agency.providers.entry import Api, Provider
 from agency.tenancy import AgencyUsage, Use
 from agency.wire import explain
 from dashboard.command.console import AsJson, DataDir, app, err, out, print_json, print_table
-from dashboard.command.finding import ServerUrl, server, the_agency
+from dashboard.command.finding import AgencyId, ServerUrl, server, the_agency
 from dashboard.command.shown import dollars, moment
 from dashboard.command.tenants import OfAgency
 
 providers = typer.Typer(help="Where an agency's models are, besides the installation's.", no_args_is_help=True)
 app.add_typer(providers, name="providers")
 
-OneAgency = Annotated[
-    str | None,
-    typer.Argument(metavar="AGENCY", help="The agency's id; without it, the only one.", show_default=False),
-]
-
 
 @app.command()
-def usage(agency: OneAgency = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def usage(agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """What an agency's threads have used, those that were deleted too, and what they may use."""
     with server(url, data_dir) as client:
         _tell(the_agency(client, agency).usage(), as_json=as_json)
@@ -35,7 +30,7 @@ def usage(agency: OneAgency = None, url: ServerUrl = None, data_dir: DataDir = N
 
 @app.command()
 def budget(
-    agency: OneAgency = None,
+    agency: AgencyId = None,
     turns: Annotated[int | None, typer.Option(min=0, help="Turns of all runs.", show_default=False)] = None,
     minutes: Annotated[float | None, typer.Option(min=0, help="Time at work.", show_default=False)] = None,
     tokens: Annotated[int | None, typer.Option(min=0, help="In and out.", show_default=False)] = None,

@@ -99,6 +99,13 @@ async def test_another_hands_its_result_in_by_a_tool(tmp_path: Path) -> None:
     assert [m.role for m in told.messages] == ["user", "assistant", "tool", "assistant", "tool"]
 
 
+@pytest.mark.parametrize("fence", ["```json\n{}\n```", "\n```\n{}\n```\n"])
+async def test_a_fence_around_the_result_is_no_part_of_it(fence: str, tmp_path: Path) -> None:
+    said = fence.replace("{}", '{"city": "Bern", "people": 7}')
+    run = await Told(native(said), tmp_path, output_schema=SCHEMA).run()
+    assert (run.data, run.meta.turns) == (RIGHT, 1)
+
+
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
@@ -106,7 +113,8 @@ async def test_another_hands_its_result_in_by_a_tool(tmp_path: Path) -> None:
         ("", "ERR_JSON_OUTPUT_PARSE"),
         ('{"city": "Bern"}', "ERR_JSON_OUTPUT_SCHEMA"),
         ('{"city": "Bern", "people": "many"}', "ERR_JSON_OUTPUT_SCHEMA"),
-        ("```json\n{}\n```", "ERR_JSON_OUTPUT_PARSE"),
+        ("```json\n{}\n```", "ERR_JSON_OUTPUT_SCHEMA"),
+        ('Here it is:\n```json\n{"city": "Bern", "people": 7}\n```', "ERR_JSON_OUTPUT_PARSE"),
         ('{"city": "Bern", "people": NaN}', "ERR_JSON_OUTPUT_PARSE"),
         ('{"city": "Bern", "people": 1e999}', "ERR_JSON_OUTPUT_PARSE"),
     ],

@@ -91,6 +91,11 @@ class Terminal:
         return bool(piece)
 
 
+def _at_the_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever runs the tests may ignore it
+
+
 @contextmanager
 def terminal(*arguments: str | Path, folder: Path, **variables: str) -> Iterator[Terminal]:
     """Run it at a terminal; it does not outlive the test."""
@@ -104,7 +109,7 @@ def terminal(*arguments: str | Path, folder: Path, **variables: str) -> Iterator
         stdout=screen,
         stderr=screen,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_at_the_terminal,
     )
     os.close(screen)
     try:

@@ -312,7 +312,7 @@ def test_requests_that_are_too_large_are_refused(serve: Serve, gateway: Server) 
 
 
 def test_who_asks_too_often_is_told_to_wait(serve: Serve, gateway: Server) -> None:
-    slow = serve(AGENCY_RATE="0.5", AGENCY_BURST="5")
+    slow = serve(AGENCY_RATE="0.01", AGENCY_BURST="5")
     answers = [httpx.get(f"{slow.url}/agencies") for _ in range(8)]
     refused = [answer for answer in answers if answer.status_code != 200]
     assert refused

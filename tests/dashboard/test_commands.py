@@ -66,18 +66,18 @@ def charge(ledger: Path, what: str) -> Line:
 def test_usage_and_budget_are_shown_and_set(run: Any, bakery: Agency) -> None:
     thread = bakery.create_thread("broker", script(calls(("nothing", {})), say("done")))
     assert thread.wait(timeout=30).status == "completed"
-    rows = [line.split("\t") for line in run("usage", bakery.id).splitlines()]
+    rows = [line.split("\t") for line in run("usage", "--agency", bakery.id).splitlines()]
     assert rows[0] == ["turns", "2", "0", "no limit"]
     assert rows[2:] == [["tokens", "30", "0", "no limit"], ["cost", "$0.03", "$0.00", "no limit"]]
-    set_to = json.loads(run("budget", bakery.id, "--cost-usd", "5", "--minutes", "1.5", "--json"))
+    set_to = json.loads(run("budget", "--agency", bakery.id, "--cost-usd", "5", "--minutes", "1.5", "--json"))
     assert set_to["budget"] == {"turns": None, "timeMs": 90_000, "tokens": None, "costUsd": 5.0}
-    rows = [line.split("\t") for line in run("budget", bakery.id, "--tokens", "1000").splitlines()]
+    rows = [line.split("\t") for line in run("budget", "--agency", bakery.id, "--tokens", "1000").splitlines()]
     assert [row[3] for row in rows] == ["no limit", "1.5", "1,000", "$5.00"]
     assert bakery.usage().budget.tokens == 1_000
-    cleared = json.loads(run("budget", bakery.id, "--unlimited", "--turns", "9", "--json"))
+    cleared = json.loads(run("budget", "--agency", bakery.id, "--unlimited", "--turns", "9", "--json"))
     assert cleared["budget"] == {"turns": 9, "timeMs": None, "tokens": None, "costUsd": None}
     with pytest.raises(InvalidInput, match="say how much"):
-        run("budget", bakery.id)
+        run("budget", "--agency", bakery.id)
 
 
 def test_a_run_that_has_used_up_a_limit_is_lifted(run: Any, bakery: Agency) -> None:

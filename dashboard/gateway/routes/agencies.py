@@ -10,10 +10,11 @@ from agency import api
 from agency.errors import NotFound
 from agency.tenancy import AgencyInfo, KeyInfo, NewKey
 from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer
+from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AfterName, AgencyId, KeyId, Limit
 from dashboard.gateway.problems import refusals
 
-router = APIRouter(tags=["agencies"])
+router = APIRouter(route_class=JsonRoute, tags=["agencies"])
 
 
 @router.get("/agencies", responses=refusals())

@@ -7,10 +7,11 @@ from fastapi import APIRouter, Response, status
 from agency import api
 from agency.tenancy import BlueprintInfo
 from dashboard.gateway.access import Admin, TheCluster, Viewer
+from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AfterName, AgencyId, BlueprintName, Limit
 from dashboard.gateway.problems import refusals
 
-router = APIRouter(prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
+router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
 
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))

@@ -16,10 +16,11 @@ from agency.tenancy import ThreadSummary
 from agency.turn.outcomes import Decision
 from agency.turn.state import PauseReason
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
+from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import After, AgencyId, Limit
 from dashboard.gateway.problems import refusals
 
-router = APIRouter(prefix="/agency/{agency_id}", tags=["people"])
+router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["people"])
 
 WAITING: tuple[PauseReason, ...] = ("hitl", "exhausted")
 

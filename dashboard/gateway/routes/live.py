@@ -17,12 +17,13 @@ from actors.address import Address
 from agency import api
 from agency.errors import AgencyError, InvalidInput, NotFound
 from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
+from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.guard import check_caller
 from dashboard.gateway.live import STREAM, Feed, Lines, LiveStream, StillValid, over_socket
 from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
 
-router = APIRouter(tags=["events"])
+router = APIRouter(route_class=JsonRoute, tags=["events"])
 log = structlog.get_logger(__name__)
 
 LastEventId = Annotated[

@@ -8,10 +8,13 @@ from agency import api
 from agency.providers.entry import Provider
 from agency.tenancy import ProviderInfo
 from dashboard.gateway.access import Admin, TheCluster
+from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AfterName, AgencyId, Limit, ProviderName
 from dashboard.gateway.problems import refusals
 
-router = APIRouter(prefix="/agency/{agency_id}/providers", tags=["providers"], dependencies=[Admin])
+router = APIRouter(
+    route_class=JsonRoute, prefix="/agency/{agency_id}/providers", tags=["providers"], dependencies=[Admin]
+)
 
 
 @router.get("", responses=refusals(404))

@@ -6,10 +6,11 @@ from fastapi import APIRouter
 
 from agency.tenancy import AgencyUsage, Budget
 from dashboard.gateway.access import Admin, TheCluster, Viewer
+from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AgencyId
 from dashboard.gateway.problems import refusals
 
-router = APIRouter(prefix="/agency/{agency_id}", tags=["usage"])
+router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["usage"])
 
 
 @router.get("/usage", dependencies=[Viewer], responses=refusals(404))

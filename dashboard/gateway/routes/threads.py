@@ -16,12 +16,13 @@ from agency.tenancy import ThreadSummary
 from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunStatus
 from agency.turn.outcomes import Approve, Decision, Edit
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
+from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.context import request_context
 from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import refusals
 from dashboard.gateway.routes.agencies import derived
 
-router = APIRouter(prefix="/agency/{agency_id}", tags=["threads"])
+router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["threads"])
 
 WAIT_MOST = 300.0
 

@@ -1,0 +1,30 @@
+"""Bodies as JSON has them: text that no UTF-8 can say, as in `"\\ud800"`, is refused at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
+
+from agency.errors import InvalidInput
+
+
+class _JsonRequest(Request):
+    async def json(self) -> Any:
+        try:
+            return from_json(await self.body())
+        except ValueError as error:
+            raise InvalidInput(f"the body is no JSON: {error}") from error
+
+
+class JsonRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return strictly
