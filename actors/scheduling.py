@@ -19,8 +19,8 @@ from actors.schedules import Schedules, Start
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.local import HOPELESS
-from agency.schedule import Schedule, ScheduleInfo, ScheduleRun
-from agency.wire import Wire, explain, sayable
+from agency.schedule import Schedule, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.wire import explain, sayable
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +35,6 @@ _FIELDS = {field.alias: name for name, field in Schedule.model_fields.items()}
 """A schedule's fields, by the names that they have outside."""
 
 _TIMES = ("at", "every_ms", "cron")
-
-
-class SchedulePage(Wire):
-    schedules: tuple[ScheduleInfo, ...]
-    next: int | None = None
-    """The cursor of the next page; None if this is the last."""
-
-
-class RunPage(Wire):
-    runs: tuple[ScheduleRun, ...]
-    next: int | None = None
-    """The cursor of the next page; None if this is the last."""
 
 
 class Home(Protocol):
@@ -141,13 +129,13 @@ class Scheduler:
         return found
 
     @checked
-    async def schedule_runs(self, schedule_id: str, after: Seq = 0, limit: int = 100) -> RunPage:
+    async def schedule_runs(self, schedule_id: str, after: Seq = 0, limit: int = 100) -> ScheduleRunPage:
         """What came of a schedule, the newest first."""
         _check_page(limit, "runs")
         self._schedules.get(schedule_id)
         found = self._schedules.runs(schedule_id, after, limit + 1)
         more = found[limit - 1][0] if len(found) > limit else None
-        return RunPage(runs=tuple(each for _, each in found[:limit]), next=more)
+        return ScheduleRunPage(runs=tuple(each for _, each in found[:limit]), next=more)
 
     # Without anybody asking.
 

@@ -82,3 +82,15 @@ class ScheduleRun(Wire):
     error: str | None = None
     missed_since: str | None = None
     """It stands for every time from then on at which it was due and nobody was there."""
+
+
+class SchedulePage(Wire):
+    schedules: tuple[ScheduleInfo, ...]
+    next: int | None = Field(default=None, description="`after` of the next page; null on the last.")
+
+
+class ScheduleRunPage(Wire):
+    """The newest first."""
+
+    runs: tuple[ScheduleRun, ...]
+    next: int | None = Field(default=None, description="`after` of the next page; null on the last.")

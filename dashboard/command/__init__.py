@@ -5,7 +5,18 @@ from __future__ import annotations
 import sys
 
 from agency.errors import AgencyError
-from dashboard.command import answering, doctor, installation, projects, running, serving, spending, tenants, watching
+from dashboard.command import (
+    answering,
+    doctor,
+    installation,
+    projects,
+    running,
+    scheduling,
+    serving,
+    spending,
+    tenants,
+    watching,
+)
 from dashboard.command.console import app, complain
 
 __all__ = [
@@ -16,6 +27,7 @@ __all__ = [
     "main",
     "projects",
     "running",
+    "scheduling",
     "serving",
     "spending",
     "tenants",

@@ -19,7 +19,7 @@ from actors.address import Address
 from actors.agency import Agency
 from actors.agency_store import AgencyStore, Creation, peek_due
 from actors.news import News
-from agency.errors import AgencyError, StoreError
+from agency.errors import AgencyError
 from agency.events import timestamp
 from agency.occurrences import instant
 from agency.parcels import Report
@@ -39,7 +39,7 @@ class Died(BaseException):
 
 class Office:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = MONDAY
+        self.now = self.began = MONDAY
         self.made: dict[str, Creation] = {}
         """The threads that were made, whoever has died since."""
         self.trouble: AgencyError | None = None
@@ -162,6 +162,3 @@ async def never_dying(office: Office, *steps: Callable[[], Awaitable[object]]) -
                 break
             except Died:
                 office.reopen()
-
-
-BROKEN = StoreError("the disk is full")

@@ -1,7 +1,9 @@
-"""Schedules: what becomes of everything that is due, by a clock that the tests set."""
+"""Schedules: what becomes of everything that is due, by a clock that the tests set; and on Ray, by the real one."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,10 @@ from actors.schedules import QUEUE_MOST
 from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongState
 from agency.events import timestamp
 from agency.occurrences import instant
+from tests.actors.conftest import Install
 from tests.actors.office import HOUR, MINUTE, MONDAY, Office
+from tests.actors.shop import say, script
+from tests.actors.waiting import directory_of, eventually
 
 DAY = 24 * HOUR
 
@@ -344,12 +349,13 @@ async def test_an_agent_that_is_gone_fails_the_run_and_the_schedule_goes_on(offi
 async def test_what_cannot_be_started_yet_is_tried_until_it_is(office: Office) -> None:
     await office.schedule(overlap="skip")
     office.trouble = Unavailable("there is no room")
-    await office.wait(HOUR + MINUTE)
+    await office.wait(HOUR + 10_000)
     assert await told(office) == [(60, "starting")]
-    await office.wait(HOUR)
+    office.now = MONDAY + 2 * HOUR
+    await office.wait(10_000)
     assert await told(office) == [(60, "starting"), (120, "skipped")]
     office.trouble = None
-    await office.wait(MINUTE)
+    await office.wait(10_000)
     assert await told(office) == [(60, "started"), (120, "skipped")]
     assert len(office.made) == 1
 
@@ -436,3 +442,42 @@ async def test_a_change_that_cannot_be_changes_nothing(office: Office, monkeypat
     for status in ("active", "paused"):
         with pytest.raises(WrongState, match="is done"):
             await office.change(status)
+
+
+# On Ray.
+
+
+async def test_a_schedule_goes_on_whatever_sleeps_or_dies_and_no_thread_has_a_twin(install: Install) -> None:
+    cluster = await install(hibernate_after=0.3)
+    agency = await cluster.create_agency("bakery")
+    fields = {"name": "rolls", "agentType": "clerk", "message": script(say("done")), "kind": "interval"}
+    made = await agency.create_schedule({**fields, "everyMs": 1_000, "overlap": "allow"})
+
+    async def completed() -> set[str]:
+        runs = (await agency.schedule_runs(made.id)).runs
+        return {run.id for run in runs if run.status == "completed"}
+
+    async def after(known: set[str]) -> set[str]:
+        """One that has completed since."""
+        return await completed() - known
+
+    known = await eventually(completed)
+
+    async def asleep() -> bool:
+        return agency.id not in (await cluster.status()).agencies
+
+    await eventually(asleep)
+    known |= await eventually(lambda: after(known))
+    os.kill(directory_of(cluster), signal.SIGKILL)
+    known |= await eventually(lambda: after(known))
+    await agency.change_schedule(made.id, {}, "paused")
+
+    async def all_over() -> bool:
+        return {run.status for run in (await agency.schedule_runs(made.id)).runs} == {"completed"}
+
+    await eventually(all_over)
+    runs = (await agency.schedule_runs(made.id)).runs
+    threads = (await agency.threads()).threads
+    assert len({run.due_at for run in runs}) == len(runs), "no occurrence has two runs"
+    assert sorted(thread.id for thread in threads) == sorted(run.thread_id or "" for run in runs)
+    assert {thread.schedule_id for thread in threads} == {made.id}
