@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,20 @@ from typing import Any
 import pytest
 
 from actors import schedules
-from actors.schedules import QUEUE_MOST
+from actors.agency_store import STEPS, AgencyStore, peek_due
+from actors.schedules import QUEUE_MOST, Schedules
 from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongState
 from agency.events import timestamp
 from agency.occurrences import instant
+from agency.store.store import LOCAL
 from tests.actors.conftest import Install
 from tests.actors.office import HOUR, MINUTE, MONDAY, Office
 from tests.actors.shop import say, script
 from tests.actors.waiting import directory_of, eventually
 
 DAY = 24 * HOUR
+SLOW = 60.0
+"""How long processes may take to start, on a machine that is busy with other tests."""
 
 
 @pytest.fixture
@@ -444,6 +449,20 @@ async def test_a_change_that_cannot_be_changes_nothing(office: Office, monkeypat
             await office.change(status)
 
 
+def test_a_file_of_an_earlier_version_has_no_schedules_yet(tmp_path: Path) -> None:
+    path = tmp_path / "bakery" / "agency.db"
+    path.parent.mkdir()
+    db = sqlite3.connect(path)
+    for step in STEPS[:3]:
+        db.executescript(step)
+    db.execute("PRAGMA user_version = 3")
+    db.close()
+    assert peek_due(path) is None
+    store = AgencyStore.open(path, LOCAL)
+    assert (Schedules(store).page(0, 10), Schedules(store).next_due, peek_due(path)) == ([], None, None)
+    store.close()
+
+
 # On Ray.
 
 
@@ -461,21 +480,21 @@ async def test_a_schedule_goes_on_whatever_sleeps_or_dies_and_no_thread_has_a_tw
         """One that has completed since."""
         return await completed() - known
 
-    known = await eventually(completed)
+    known = await eventually(completed, SLOW)
 
     async def asleep() -> bool:
         return agency.id not in (await cluster.status()).agencies
 
     await eventually(asleep)
-    known |= await eventually(lambda: after(known))
+    known |= await eventually(lambda: after(known), SLOW)
     os.kill(directory_of(cluster), signal.SIGKILL)
-    known |= await eventually(lambda: after(known))
+    known |= await eventually(lambda: after(known), SLOW)
     await agency.change_schedule(made.id, {}, "paused")
 
     async def all_over() -> bool:
         return {run.status for run in (await agency.schedule_runs(made.id)).runs} == {"completed"}
 
-    await eventually(all_over)
+    await eventually(all_over, SLOW)
     runs = (await agency.schedule_runs(made.id)).runs
     threads = (await agency.threads()).threads
     assert len({run.due_at for run in runs}) == len(runs), "no occurrence has two runs"
