@@ -39,7 +39,7 @@ class Agencies:
         if agency.deleting:
             raise NotFound(f"there is no agency {agency_id!r}")
         with self._serving(agency_id, agency):
-            return await getattr(agency, method)(*args, **kwargs)
+            return await agency.method(method)(*args, **kwargs)
 
     def take(self, agency_id: str, news: Sequence[News]) -> None:
         """Have an agency write down where its threads stand."""
@@ -50,6 +50,12 @@ class Agencies:
         agency = self._open(agency_id)
         with self._serving(agency_id, agency):
             await agency.lift()
+
+    async def run_due(self, agency_id: str) -> None:
+        """Have an agency start the threads that its schedules want by now."""
+        agency = self._open(agency_id)
+        with self._serving(agency_id, agency):
+            await agency.run_due()
 
     def watched(self) -> frozenset[str]:
         """Those whose events somebody waits for."""

@@ -1,5 +1,5 @@
 """The Agency: the control plane of one tenant. It knows its threads, its blueprints, where its models are and what it
-may spend, and never calls a model.
+may spend, when it starts threads by itself, and never calls a model.
 
 What it begins, it finishes: that a thread is to be made or deleted is written down first, so an agency that dies in
 the middle goes on with it when it is next awake.
@@ -13,10 +13,10 @@ import logging
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from pydantic import JsonValue, ValidationError
 
@@ -27,6 +27,8 @@ from actors.build import FOR_AGENCIES
 from actors.checking import Seq, checked
 from actors.journal import Journal, JournalPage
 from actors.news import News
+from actors.schedules import ENDED
+from actors.scheduling import Scheduler
 from actors.settings import Settings
 from agency.approvals import Policy
 from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
@@ -38,6 +40,7 @@ from agency.messages import Message
 from agency.output import Schema, as_schema
 from agency.parcels import Report, Spawn
 from agency.providers.entry import Provider, ProviderName
+from agency.schedule import Schedule, ScheduleInfo
 from agency.spending import Spent
 from agency.store.looking import glance
 from agency.system import AgentSystem
@@ -94,6 +97,9 @@ class Others(Protocol):
     async def report(self, agency: str, report: Report) -> None:
         """Hand a report to a thread of this agency."""
 
+    def ring_at(self, agency: str, due: int | None) -> None:
+        """Have the agency's `run_due` called then, and not before; None is never."""
+
 
 class ThreadPage(Wire):
     threads: tuple[ThreadSummary, ...]
@@ -107,6 +113,7 @@ class Agency:
         | {"create_thread", "spawn", "thread", "summary", "threads", "counts", "delete_thread", "journal"}
         | {"add_key", "keys", "revoke_key", "check_key", "providers", "put_provider", "delete_provider"}
         | {"usage", "set_budget", "allowance", "policy", "set_policy"}
+        | Scheduler.EXPOSED
     )
     """What can be called from outside."""
 
@@ -114,6 +121,7 @@ class Agency:
         self._store = store
         self._journal = Journal(store)
         self._accounts = Accounts(store)
+        self._scheduler = Scheduler(store, self, lambda due: others.ring_at(agency_id, due))
         self._system = system
         self._settings = settings
         self._moved = asyncio.Event()
@@ -143,6 +151,11 @@ class Agency:
 
     def close(self) -> None:
         self._store.close()
+
+    def method(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """One that is exposed."""
+        found: Callable[..., Awaitable[Any]] = getattr(self._scheduler if name in Scheduler.EXPOSED else self, name)
+        return found
 
     async def finish(self) -> None:
         """Carry on with what was interrupted."""
@@ -347,6 +360,7 @@ class Agency:
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
         output_schema: Schema | None = None,
+        schedule_id: str | None = None,
     ) -> ThreadMetadata:
         """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
         first = acceptable(messages, longest=self._settings.message_chars) if messages else ()
@@ -362,6 +376,7 @@ class Agency:
             created_at=timestamp(now_ms()),
             agency_id=self._id,
             request=request or RequestContext(),
+            schedule_id=schedule_id,
         )
         blueprint = await self._active(agent_type)
         if output_schema is not None:
@@ -463,6 +478,7 @@ class Agency:
         if not self._store.is_being_deleted(thread_id):
             await self.thread(thread_id)
             self._store.mark_deleting(thread_id)
+            self._scheduler.go_on()
         await self._delete_marked()
 
     async def _delete_marked(self) -> None:
@@ -486,6 +502,26 @@ class Agency:
                 continue
             self._store.forget_thread(metadata.id)
 
+    # Threads that nobody asks for.
+
+    async def accept(self, schedule: Schedule) -> None:
+        """Refuse a schedule that could start no thread now."""
+        acceptable(schedule.message, longest=self._settings.message_chars)
+        await self._active(schedule.agent_type)
+
+    async def begin(self, thread_id: str, schedule: ScheduleInfo) -> None:
+        """Make the thread of a schedule's run, or what is left to do of that."""
+        if (begun := self._store.creation(thread_id)) is not None:
+            await self._make(begun)
+        elif self._store.thread(thread_id) is None:
+            first = (Message(role="user", content=schedule.message),)
+            asked: dict[str, Any] = {"limits": schedule.limits, "schedule_id": schedule.id}
+            await self.create_thread(schedule.agent_type, first, thread_id=thread_id, **asked)
+
+    async def run_due(self) -> None:
+        """Start the threads that schedules want by now."""
+        await self._scheduler.run_due()
+
     # What they are doing, and their events in one row.
 
     def take(self, news: Sequence[News]) -> None:
@@ -494,6 +530,8 @@ class Agency:
             return
         self._journal.take(news)
         self._wake_watchers()
+        if any(each.status in ENDED for each in news):
+            self._scheduler.go_on()
         if any(each.reason == "exhausted" for each in news) and self._accounts.exhausted is None:
             self._others.lift_soon(self._id)  # it was refused before the budget was raised, and paused after
 

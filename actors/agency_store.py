@@ -1,5 +1,5 @@
-"""An agency's file: its name, its blueprints, providers and keys, and the registry of its threads (see also `journal`
-and `accounts`).
+"""An agency's file: its name, its blueprints, providers and keys, and the registry of its threads (see also `journal`,
+`accounts` and `schedules`).
 
 It is small, and a statement takes some fifty microseconds, less than handing it to another thread would. Nothing of it
 is kept in memory, so two activations of one agency, should they ever meet, do each other no harm.
@@ -68,6 +68,22 @@ STEPS = [
     ALTER TABLE threads ADD COLUMN children TEXT NOT NULL DEFAULT '{}';
     ALTER TABLE threads ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX threads_refused ON threads (seq) WHERE refused = 1;
+    """,
+    """
+    CREATE TABLE schedules (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, body TEXT NOT NULL, status TEXT NOT NULL,
+        next_at INTEGER, created_at TEXT NOT NULL, updated_at TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+    CREATE TABLE schedule_runs (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, schedule TEXT NOT NULL, due_at INTEGER NOT NULL,
+        started_at INTEGER, ended_at INTEGER, thread TEXT NOT NULL, status TEXT NOT NULL, by TEXT NOT NULL, error TEXT,
+        missed_since INTEGER
+    ) STRICT;
+    CREATE INDEX schedule_runs_by_schedule ON schedule_runs (schedule, seq);
+    CREATE INDEX schedule_runs_by_status ON schedule_runs (schedule, status);
+    CREATE INDEX schedule_runs_waiting ON schedule_runs (status, seq) WHERE status IN ('queued', 'starting');
+    CREATE INDEX schedule_runs_at_work ON schedule_runs (thread) WHERE status IN ('starting', 'started');
     """,
 ]
 """From nothing to the newest version; a released step is never edited."""
@@ -277,13 +293,18 @@ class AgencyStore:
         rows = self.rows("SELECT creation FROM threads WHERE state = 'new' ORDER BY seq")
         return [Creation.model_validate_json(body) for (body,) in rows]
 
+    def creation(self, thread_id: str) -> Creation | None:
+        """All that it takes to make a thread that is registered and not made yet."""
+        rows = self.rows("SELECT creation FROM threads WHERE id = ? AND state = 'new'", (thread_id,))
+        return Creation.model_validate_json(rows[0][0]) if rows else None
+
     def mark_deleting(self, thread_id: str) -> None:
         """A thread and all that descends from it are to go."""
         sql = (
             "WITH RECURSIVE family (id) AS (SELECT ? UNION SELECT threads.id FROM threads JOIN family "
             "ON threads.parent = family.id) UPDATE threads SET state = 'deleting' WHERE id IN (SELECT id FROM family)"
         )
-        self.write((sql, (thread_id,)))
+        self.write((sql, (thread_id,)), (_CALL_OFF, ()))
 
     def mark_all_deleting(self) -> None:
         """The agency itself is to go, with all its threads."""
@@ -308,6 +329,13 @@ class AgencyStore:
 
     def forget_thread(self, thread_id: str) -> None:
         self.write(("DELETE FROM threads WHERE id = ?", (thread_id,)))
+
+
+_CALL_OFF = """
+    UPDATE schedule_runs SET status = 'canceled', error = 'the thread was deleted'
+    WHERE status IN ('starting', 'started') AND thread IN (SELECT id FROM threads WHERE state = 'deleting')
+"""
+"""Nobody will tell how a thread that is gone has ended."""
 
 
 def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
@@ -386,6 +414,14 @@ def is_unfinished(path: Path) -> bool:
     unfinished = "SELECT 1 FROM threads WHERE state <> 'ready' UNION SELECT 1 FROM meta WHERE key = 'deleting'"
     refused = "SELECT 1 FROM threads WHERE refused = 1 AND reason = 'exhausted'"  # which older files do not have yet
     return bool(_peek(path, f"{unfinished} LIMIT 1") or _peek(path, f"{refused} LIMIT 1"))
+
+
+def peek_due(path: Path) -> int | None:
+    """When an agency has to be awake for its schedules: at once, if it was interrupted while it started something."""
+    if _peek(path, "SELECT 1 FROM schedule_runs WHERE status IN ('queued', 'starting') LIMIT 1"):
+        return 0
+    rows = _peek(path, "SELECT min(next_at) FROM schedules WHERE next_at IS NOT NULL")
+    return rows[0][0] if rows else None
 
 
 def peek_counts(path: Path) -> tuple[int, int]:

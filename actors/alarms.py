@@ -1,4 +1,4 @@
-"""When threads that sleep have to be awake again. What lasts is in their files; this only knows when to look."""
+"""When those that sleep have to be awake again. What lasts is in their files; this only knows when to look."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from contextlib import suppress
 
 from actors.address import Address
 from agency.clock import now_ms
+
+LOOK_SECONDS = 60.0
+"""After so long it looks at the clock, which may have been set."""
+
+STALE_MOST = 1_000
 
 
 class Alarms:
@@ -21,6 +26,9 @@ class Alarms:
     def set(self, address: Address, due: int) -> None:
         self._due[address] = due
         heapq.heappush(self._queue, (due, address))
+        if len(self._queue) > 2 * len(self._due) + STALE_MOST:  # most of them are of alarms that were set anew
+            self._queue = [(due, address) for address, due in self._due.items()]
+            heapq.heapify(self._queue)
         self._changed.set()
 
     def drop(self, address: Address) -> None:
@@ -38,6 +46,6 @@ class Alarms:
                 if self._due.get(address) == due:
                     del self._due[address]
                     self._wake(address)
-            wait = (self._queue[0][0] - now_ms()) / 1000 if self._queue else None
+            wait = min(LOOK_SECONDS, (self._queue[0][0] - now_ms()) / 1000) if self._queue else None
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), wait)

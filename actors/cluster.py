@@ -15,7 +15,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import ray
 from pydantic import JsonValue
@@ -43,6 +43,7 @@ from agency.events import OURS, Event, timestamp
 from agency.messages import Message
 from agency.output import Schema
 from agency.providers.entry import Provider
+from agency.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.store.draft import When
 from agency.tenancy import (
     AgencyInfo,
@@ -292,6 +293,42 @@ class AgencyHandle:
 
     async def delete_blueprint(self, name: str) -> None:
         await self._call("delete_blueprint", name, done=NotFound)
+
+    async def schedules(self, after: int = 0, limit: int = 100) -> SchedulePage:
+        """When it starts threads by itself, in the order in which that was said."""
+        page: SchedulePage = await self._call("schedules", after, limit)
+        return page
+
+    async def schedule(self, schedule_id: str) -> ScheduleInfo:
+        found: ScheduleInfo = await self._call("schedule", schedule_id)
+        return found
+
+    async def create_schedule(self, fields: Mapping[str, JsonValue], *, schedule_id: str | None = None) -> ScheduleInfo:
+        """A new schedule (`agency.schedule.Schedule` has its fields); with the id of one that is there, that one."""
+        new = schedule_id or f"sch_{secrets.token_hex(8)}"  # ours, so that repeating the call makes no second one
+        made: ScheduleInfo = await self._call("create_schedule", new, fields)
+        return made
+
+    async def change_schedule(
+        self, schedule_id: str, fields: Mapping[str, JsonValue], status: Literal["active", "paused"] | None = None
+    ) -> ScheduleInfo:
+        """Change a schedule, pause it or have it go on; what is not given stays as it was."""
+        changed: ScheduleInfo = await self._call("change_schedule", schedule_id, fields, status)
+        return changed
+
+    async def delete_schedule(self, schedule_id: str) -> None:
+        """Delete a schedule with its history. The threads that it has started stay."""
+        await self._call("delete_schedule", schedule_id, done=NotFound)
+
+    async def run_schedule(self, schedule_id: str, *, run_id: str | None = None) -> ScheduleRun:
+        """Have a schedule run now, as its `overlap` says; with `skip`, not while a run of it is going on."""
+        run: ScheduleRun = await self._call("run_schedule", schedule_id, run_id or f"srn_{secrets.token_hex(10)}")
+        return run
+
+    async def schedule_runs(self, schedule_id: str, after: int = 0, limit: int = 100) -> ScheduleRunPage:
+        """What came of a schedule, the newest first."""
+        page: ScheduleRunPage = await self._call("schedule_runs", schedule_id, after, limit)
+        return page
 
     async def create_key(self, name: str, role: KeyRole) -> NewKey:
         """A key to this agency. Its secret is in the answer, and nowhere else."""

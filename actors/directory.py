@@ -26,7 +26,7 @@ from ray.exceptions import RayError
 from actors import logs
 from actors.address import Address, Files
 from actors.agencies import Agencies
-from actors.agency_store import Creation, is_unfinished, peek_heads
+from actors.agency_store import Creation, is_unfinished, peek_due, peek_heads
 from actors.alarms import Alarms
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
@@ -64,7 +64,7 @@ LOCK_SECONDS = 5.0
 HOUSE_SECONDS = 5.0
 HEAR_SECONDS = 1.0
 
-FRESH = frozenset({"summary", "threads", "counts", "usage", "allowance"})
+FRESH = frozenset({"summary", "threads", "counts", "usage", "allowance", "run_schedule", "schedule_runs"})
 """What is answered from the index, when it is up to date."""
 LOADING_SECONDS = 1.0
 STOPPING = "the installation is being stopped"
@@ -82,6 +82,7 @@ class Directory:
         self._strikes = Strikes(settings.poison_after)
         self._background = Background("the directory")
         self._alarms = Alarms(lambda address: self._background.go(self._rewake(address)))
+        self._bells = Alarms(lambda address: self._background.go(self._run_due(address)))
         self._places: dict[Address, Place] = {}
         self._moving: dict[Address, asyncio.Task[Place]] = {}
         self._hearing: dict[str, asyncio.Task[None]] = {}
@@ -113,6 +114,7 @@ class Directory:
         self._fleet.keep_warm()
         self._background.go(self._scan())
         self._background.go(self._alarms.ring())
+        self._background.go(self._bells.ring())
         self._background.go_on(min(HOUSE_SECONDS, self._settings.hibernate_after), self._keep_house)
 
     async def _lock_folder(self) -> bool:
@@ -135,6 +137,8 @@ class Directory:
         for agency in await asyncio.to_thread(self._files.agencies):
             if await asyncio.to_thread(is_unfinished, self._files.of(Address(agency))):
                 self._background.go(self._finish(agency))
+            if (due := await asyncio.to_thread(peek_due, self._files.of(Address(agency)))) is not None:
+                self._bells.set(Address(agency), due)
         found = await asyncio.to_thread(self._files.all_threads)
         for start in range(0, len(found), SCAN_CHUNK):
             chunk = found[start : start + SCAN_CHUNK]
@@ -366,6 +370,23 @@ class Directory:
     async def report(self, agency: str, report: Report) -> None:
         """Hand a report to a thread of an agency, if it still exists."""
         await self._tell(Address(agency, report.to), "receive", report)
+
+    def ring_at(self, agency: str, due: int | None) -> None:
+        """When an agency's schedules are due next."""
+        if due is None:
+            self._bells.drop(Address(agency))
+        else:
+            self._bells.set(Address(agency), due)
+
+    async def _run_due(self, address: Address) -> None:
+        """Have an agency start what its schedules want, sooner or later."""
+        try:
+            await (await self._control()).run_due(address.agency)
+        except NotFound:
+            pass  # it was deleted
+        except Exception as error:  # whatever it was, schedules go on
+            log.warning("agency %s cannot run its schedules yet: %r", address, error)
+            self._bells.set(address, now_ms() + AGAIN_MS)
 
     async def _tell(self, address: Address, method: str, *args: object) -> None:
         missed = 0

@@ -5,7 +5,8 @@ the agency's events. Rows follow each other without a gap, and so do the rows of
 agency has a number of its own, its cursor, though it is stored nowhere but in its thread's file.
 
 A thread's `head` is the last of its events that the journal has. It moves with the journal, in one transaction, and
-only up; so the same news may come any number of times. What threads have used goes with it (`accounts`).
+only up; so the same news may come any number of times. What threads have used goes with it (`accounts`), and that a
+run has ended which a schedule had started (`schedules`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors import accounts
+from actors import accounts, schedules
 from actors.agency_store import AgencyStore
 from actors.news import News
 
@@ -119,6 +120,7 @@ def _take(db: sqlite3.Connection, end: int, news: News) -> int:
         return end
     db.execute(_STANDS, (news.seq, news.status, news.reason, news.at, thread))
     accounts.settle(db, news.address.thread, news.spent, news.children, anew=news.seq < head)
+    schedules.note(db, news.address.thread, news.status, news.at)
     return end
 
 

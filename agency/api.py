@@ -10,7 +10,9 @@ from agency.blueprint import Isolation, Models, Name, ParentInfo, ThreadMetadata
 from agency.events import Event
 from agency.messages import MESSAGE_CHARS, Image, Message, ToolCall
 from agency.models import Capability, ModelParams, ToolSpec
+from agency.occurrences import Kind
 from agency.output import Schema
+from agency.schedule import CatchUp, Overlap, Schedule
 from agency.store.draft import When
 from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
 from agency.thread.views import PendingToolCall, RunState
@@ -305,6 +307,61 @@ class NewLimits(Wire):
     time_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     tokens: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+# Schedules.
+
+
+class NewSchedule(Schedule):
+    """Threads that an agency starts by itself."""
+
+    model_config = _example(
+        name="the morning's orders",
+        agentType="support",
+        message="Go through the orders of last night.",
+        kind="cron",
+        cron="0 6 * * 1-6",
+        timezone="Europe/Berlin",
+    )
+
+    idempotency_key: IdempotencyKey = None
+
+    @property
+    def fields(self) -> dict[str, JsonValue]:
+        return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude={"idempotency_key"})
+
+
+class ScheduleChange(Wire):
+    """What is not given stays as it was. A time of another `kind` is in the place of the one that was, and an interval
+    that changes is counted from now on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "paused"}, {"cron": "0 7 * * 1-6"}]})
+
+    status: Annotated[
+        Literal["active", "paused"] | None,
+        Field(description="`paused` starts nothing; `active` goes on with what comes next, not with what was due."),
+    ] = None
+    name: AgencyName | None = None
+    agent_type: Name | None = None
+    message: str | None = None
+    kind: Kind | None = None
+    timezone: str | None = None
+    at: str | None = None
+    every_ms: int | None = None
+    cron: str | None = None
+    overlap: Overlap | None = None
+    catch_up: CatchUp | None = None
+    limits: Limits | None = None
+
+    @property
+    def fields(self) -> dict[str, JsonValue]:
+        return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude={"status"})
+
+
+class RunWanted(Wire):
+    model_config = _example(idempotencyKey="monday-again")
+
+    idempotency_key: IdempotencyKey = None
 
 
 # Where its models are.

@@ -109,6 +109,8 @@ class ThreadMetadata(Wire):
     agency_id: str = "local"
     request: RequestContext = RequestContext()
     parent: ParentInfo | None = None
+    schedule_id: str | None = None
+    """The schedule that has started it, if one has."""
 
     @property
     def family(self) -> str:

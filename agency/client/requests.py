@@ -34,8 +34,10 @@ from agency.errors import NotFound, WrongState
 from agency.events import Event
 from agency.messages import Message
 from agency.models import Capability, ModelParams
+from agency.occurrences import Kind
 from agency.output import OutputType, as_schema
 from agency.providers.entry import Provider
+from agency.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.store.draft import When
 from agency.tenancy import (
     AgencyInfo,
@@ -74,6 +76,22 @@ class BlueprintFields(TypedDict, total=False):
     limits: Limits
     mode: ModeName
     isolation: Isolation
+
+
+class ScheduleFields(TypedDict, total=False):
+    """What can be said of a schedule. Of one that is there, what is not given stays as it was."""
+
+    name: str
+    agent_type: str
+    message: str
+    kind: Kind
+    at: str | None
+    every_ms: int | None
+    cron: str | None
+    timezone: str
+    overlap: Overlap
+    catch_up: CatchUp
+    limits: Limits | None
 
 
 # Of a gateway.
@@ -179,6 +197,61 @@ def put_blueprint(at: str, name: str, **fields: Unpack[BlueprintFields]) -> Requ
 def delete_blueprint(at: str, name: str) -> Request[None]:
     """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
     return delete(f"{at}/blueprints/{segment(name)}", done=NotFound)
+
+
+def schedules(at: str) -> Listing[ScheduleInfo]:
+    """When it starts threads by itself."""
+    return listing(SchedulePage, f"{at}/schedules", lambda found: Page(found.schedules, found.next))
+
+
+def create_schedule(
+    path: str, /, *, idempotency_key: str | None = None, **fields: Unpack[ScheduleFields]
+) -> Request[ScheduleInfo]:
+    """A new schedule: its `name`, `agent_type` and `message`, and `kind` "once" with `at`, "interval" with `every_ms`,
+    or "cron" with `cron` and a `timezone`."""
+    wanted = encoded(api.NewSchedule, {**fields, "idempotency_key": idempotency_key or key()})
+    return post(ScheduleInfo, f"{path}/schedules", wanted)
+
+
+def schedule_info(at: str, schedule_id: str) -> Request[ScheduleInfo]:
+    """A schedule, and when it is due next."""
+    return get(ScheduleInfo, _schedule(at, schedule_id))
+
+
+def change_schedule(path: str, /, schedule_id: str, **fields: Unpack[ScheduleFields]) -> Request[ScheduleInfo]:
+    """Change a schedule; what is not given stays as it was."""
+    return post(ScheduleInfo, _schedule(path, schedule_id), encoded(api.ScheduleChange, fields), method="PATCH")
+
+
+def pause_schedule(at: str, schedule_id: str) -> Request[ScheduleInfo]:
+    """Have it start nothing until it is resumed."""
+    return post(ScheduleInfo, _schedule(at, schedule_id), body(api.ScheduleChange, status="paused"), method="PATCH")
+
+
+def resume_schedule(at: str, schedule_id: str) -> Request[ScheduleInfo]:
+    """Have it go on, with what comes next and not with what was due meanwhile."""
+    return post(ScheduleInfo, _schedule(at, schedule_id), body(api.ScheduleChange, status="active"), method="PATCH")
+
+
+def run_schedule(at: str, schedule_id: str, *, idempotency_key: str | None = None) -> Request[ScheduleRun]:
+    """Have it run now, as its `overlap` says; with "skip", not while a run of it is going on (`WrongState`)."""
+    wanted = body(api.RunWanted, idempotency_key=idempotency_key or key())
+    return post(ScheduleRun, f"{_schedule(at, schedule_id)}/run", wanted)
+
+
+def schedule_runs(at: str, schedule_id: str) -> Listing[ScheduleRun]:
+    """What came of it, the newest first."""
+    path = f"{_schedule(at, schedule_id)}/runs"
+    return listing(ScheduleRunPage, path, lambda found: Page(found.runs, found.next))
+
+
+def delete_schedule(at: str, schedule_id: str) -> Request[None]:
+    """Delete a schedule with its history. The threads that it has started stay."""
+    return delete(_schedule(at, schedule_id), done=NotFound)
+
+
+def _schedule(at: str, schedule_id: str) -> str:
+    return f"{at}/schedules/{segment(schedule_id)}"
 
 
 def create_thread(

@@ -22,6 +22,7 @@ from dashboard.gateway.routes import (
     live,
     pages,
     providers,
+    schedules,
     spending,
     threads,
 )
@@ -53,8 +54,8 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.state.lines = Lines(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
-    for router in (each.router for each in (agencies, blueprints, providers, spending, inbox, threads, live)):
-        app.include_router(router, dependencies=list(SCHEMES))
+    for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, live):
+        app.include_router(each.router, dependencies=list(SCHEMES))
     app.include_router(installation.router)
     app.include_router(pages.router)
     app.get("/openapi.json", include_in_schema=False)(_document)

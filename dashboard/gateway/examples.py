@@ -20,6 +20,7 @@ from agency.api import (
 from agency.approvals import Policy
 from agency.blueprint import ThreadMetadata
 from agency.providers.entry import Provider
+from agency.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.tenancy import AgencyInfo, AgencyUsage, BlueprintInfo, Budget, NewKey, ProviderInfo, ThreadSummary
 from agency.thread.views import Accepted, RunEnvelope
 from agency.wire import Wire
@@ -143,6 +144,36 @@ _POLICY = {
     "timeoutMs": 3_600_000,
     "onTimeout": "deny",
 }
+_SCHEDULE = {
+    "id": "sch_0d4f4a3c5b8a91e2",
+    "name": "the morning's orders",
+    "agentType": "support",
+    "message": "Go through the orders of last night.",
+    "kind": "cron",
+    "at": None,
+    "everyMs": None,
+    "cron": "0 6 * * 1-6",
+    "timezone": "Europe/Berlin",
+    "overlap": "skip",
+    "catchUp": "one",
+    "limits": None,
+    "status": "active",
+    "nextAt": "2026-11-17T05:00:00.000Z",
+    "createdAt": _AT,
+    "updatedAt": _AT,
+}
+_SCHEDULE_RUN = {
+    "id": "srn_5f0e2c31d9b87a6402aa",
+    "scheduleId": _SCHEDULE["id"],
+    "dueAt": "2026-11-16T05:00:00.000Z",
+    "startedAt": "2026-11-16T05:00:00.012Z",
+    "endedAt": "2026-11-16T05:02:41.503Z",
+    "threadId": "thr_5f0e2c31d9b87a6402aa",
+    "status": "completed",
+    "by": "schedule",
+    "error": None,
+    "missedSince": None,
+}
 
 EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     Accepted: {"runId": _RUN["runId"], "status": "running"},
@@ -163,6 +194,10 @@ EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     ProviderInfo: _OWN_PROVIDER,
     ProviderPage: {"providers": [_OWN_PROVIDER, {"name": "demo", "source": "code"}], "next": None},
     RunEnvelope: _RUN,
+    ScheduleInfo: _SCHEDULE,
+    SchedulePage: {"schedules": [_SCHEDULE], "next": None},
+    ScheduleRun: _SCHEDULE_RUN,
+    ScheduleRunPage: {"runs": [_SCHEDULE_RUN], "next": None},
     StateAndRun: _STATE,
     ThreadMetadata: _THREAD,
     ThreadPage: {"agents": [_SUMMARY], "next": None},

@@ -300,6 +300,17 @@ async def test_a_dropped_alarm_does_not_ring(bell: Bell) -> None:
     assert bell.rung.empty()
 
 
+async def test_an_alarm_that_is_set_again_and_again_takes_no_more_room(bell: Bell) -> None:
+    later = now_ms() + 60_000
+    bell.alarms.set(B, now_ms() + 30)
+    for n in range(5_000):
+        bell.alarms.set(A, later + n)
+    assert len(bell.alarms._queue) < 2_000
+    assert await bell.next() == B
+    bell.alarms.set(A, now_ms())
+    assert await bell.next() == A
+
+
 # Addresses and files.
 
 BAD_IDS = ["..", ".", "../bakery", "a/b", "a\\b", "a.b", "/etc", "a b", "a\n", "a\0", "ä", "a" * 65]

@@ -226,6 +226,28 @@ def test_agencies_blueprints_and_keys(client: Client, gateway: Server) -> None:
         agency.info()
 
 
+def test_schedules_are_made_changed_run_and_deleted(agency: Agency) -> None:
+    made = agency.create_schedule(
+        name="rolls", agent_type="clerk", message=script(say("done")), kind="cron", cron="0 6 * * *", overlap="allow"
+    )
+    assert list(agency.schedules()) == [agency.schedule(made.id)] == [made]
+    assert agency.pause_schedule(made.id).status == "paused"
+    assert agency.resume_schedule(made.id).next_at == made.next_at
+    changed = agency.change_schedule(made.id, kind="interval", every_ms=86_400_000)
+    assert (changed.every_ms, changed.cron) == (86_400_000, None)
+    first = agency.run_schedule(made.id, idempotency_key="once")
+    assert agency.run_schedule(made.id, idempotency_key="once").id == first.id
+    assert first.thread_id is not None
+    assert agency.thread(first.thread_id).wait(timeout=20).data == "done"
+    (run,) = agency.schedule_runs(made.id)
+    assert (run.id, run.status, run.by) == (first.id, "completed", "person")
+    agency.delete_schedule(made.id)
+    with pytest.raises(NotFound):
+        agency.schedule(made.id)
+    with pytest.raises(InvalidInput, match="five fields"):
+        agency.create_schedule(name="n", agent_type="clerk", message="m", kind="cron", cron="now")
+
+
 def test_whoever_follows_does_not_notice_that_the_gateway_was_killed(serve: Serve, ledger: Path) -> None:
     server = serve()
     with Client(server.url, patience=SLOW) as client:

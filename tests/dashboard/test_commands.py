@@ -269,6 +269,34 @@ def test_keys_are_made_listed_and_revoked(run: Any, client: Client, bakery: Agen
         run("keys", "list")
 
 
+# Schedules.
+
+
+def test_schedules_are_made_listed_paused_run_and_deleted(run: Any, bakery: Agency) -> None:
+    of = ("--agency", bakery.id)
+    wanted = ("rolls", "--agent", "clerk", "--message", script(say("done")), "--overlap", "allow")
+    made = json.loads(run("schedules", "create", *wanted, "--every", "2h", "--json", *of))
+    assert (made["kind"], made["everyMs"], made["overlap"]) == ("interval", 7_200_000, "allow")
+    daily = run("schedules", "create", *wanted, "--cron", "0 6 * * *", "--timezone", "Europe/Berlin", *of)
+    assert " is active, next at " in daily
+    rows = [line.split("\t") for line in run("schedules", "list", *of).splitlines()]
+    assert [row[1:5] for row in rows] == [
+        ["rolls", "clerk", "every 2h", "active"],
+        ["rolls", "clerk", "0 6 * * * Europe/Berlin", "active"],
+    ]
+    assert run("schedules", "pause", made["id"], *of) == f"{made['id']} is paused\n"
+    assert json.loads(run("schedules", "resume", made["id"], "--json", *of))["status"] == "active"
+    thread = run("schedules", "run", made["id"], *of).strip()
+    assert bakery.thread(thread).wait(timeout=30).data == "done"
+    (row,) = [line.split("\t") for line in run("schedules", "runs", made["id"], *of).splitlines()]
+    assert row[1:] == ["person", "completed", thread]
+    run("schedules", "delete", made["id"], *of)
+    assert len(json.loads(run("schedules", "list", "--json", *of))["schedules"]) == 1
+    for wrong, said in (((), "say when"), (("--every", "soon"), "90s, 15m"), (("--at", "2020-01-01"), "is over")):
+        with pytest.raises(InvalidInput, match=said):
+            run("schedules", "create", *wanted, *wrong, *of)
+
+
 # New projects, and the doctor.
 
 
@@ -348,7 +376,20 @@ def test_shells_complete_commands_and_choices() -> None:
 
 def test_every_command_explains_itself() -> None:
     listed = CliRunner().invoke(app, ["--help"]).stdout
-    commands = ["run", "threads", "logs", "approve", "cancel", "agencies", "keys", "new", "doctor", "serve", "status"]
+    commands = [
+        "run",
+        "threads",
+        "logs",
+        "approve",
+        "cancel",
+        "agencies",
+        "keys",
+        "schedules",
+        "new",
+        "doctor",
+        "serve",
+        "status",
+    ]
     for name in commands:
         assert f" {name} " in listed
         assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0

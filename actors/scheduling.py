@@ -1,0 +1,210 @@
+"""Running an agency's schedules: taking what is due, and making the threads that are to be.
+
+What is to be started is in the agency's file (`schedules`). Whoever finds it there makes its thread and then says so;
+if that could not be done now it is found again, after a while or after a death. The directory keeps when to look next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from pydantic import JsonValue, ValidationError
+
+from actors.agency_store import AgencyStore
+from actors.checking import Seq, checked
+from actors.schedules import Schedules, Start
+from agency.clock import now_ms
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.local import HOPELESS
+from agency.schedule import Schedule, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.wire import explain, sayable
+
+log = logging.getLogger(__name__)
+
+PAGE_MOST = 1_000
+BATCH = 100
+"""Of so many schedules it is written down together that they are due; then others may use the loop."""
+
+STARTING_AT_ONCE = 16
+AGAIN_MS = 2_000
+
+_FIELDS = {field.alias: name for name, field in Schedule.model_fields.items()}
+"""A schedule's fields, by the names that they have outside."""
+
+_TIMES = ("at", "every_ms", "cron")
+
+
+class Home(Protocol):
+    """What schedules need of their agency."""
+
+    deleting: bool
+
+    async def accept(self, schedule: Schedule) -> None:
+        """Refuse one that could start no thread now."""
+
+    async def begin(self, thread_id: str, schedule: ScheduleInfo) -> None:
+        """Make the thread of a run; doing it again changes nothing."""
+
+
+class Scheduler:
+    EXPOSED = frozenset(
+        {"schedules", "schedule", "create_schedule", "change_schedule", "delete_schedule"}
+        | {"run_schedule", "schedule_runs"}
+    )
+    """What can be called from outside."""
+
+    def __init__(self, store: AgencyStore, home: Home, ring_at: Callable[[int | None], None]) -> None:
+        self._schedules = Schedules(store)
+        self._home = home
+        self._ring_at = ring_at
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._at_once = asyncio.Semaphore(STARTING_AT_ONCE)
+
+    # What people want.
+
+    @checked
+    async def schedules(self, after: Seq = 0, limit: int = 100) -> SchedulePage:
+        """The schedules in the order in which they were made."""
+        _check_page(limit, "schedules")
+        found = self._schedules.page(after, limit + 1)
+        more = found[limit - 1][0] if len(found) > limit else None
+        return SchedulePage(schedules=tuple(each for _, each in found[:limit]), next=more)
+
+    @checked
+    async def schedule(self, schedule_id: str) -> ScheduleInfo:
+        return self._schedules.get(schedule_id)
+
+    @checked
+    async def create_schedule(self, schedule_id: str, fields: Mapping[str, JsonValue]) -> ScheduleInfo:
+        """A new schedule. Its maker has named it, so making it again changes nothing."""
+        if (known := self._schedules.find(schedule_id)) is not None:
+            return known
+        wanted = _schedule(fields)
+        await self._home.accept(wanted)
+        made = self._schedules.add(schedule_id, wanted, now_ms())
+        self.look_soon()
+        return made
+
+    @checked
+    async def change_schedule(
+        self, schedule_id: str, fields: Mapping[str, JsonValue], status: Literal["active", "paused"] | None = None
+    ) -> ScheduleInfo:
+        """Change a schedule, pause it or have it go on; what is not given stays as it was. A time of another kind is
+        in the place of the one that was, and an interval that changes is counted from now on."""
+        known = self._schedules.get(schedule_id)
+        before = known.model_dump(mode="json", by_alias=False, include=set(Schedule.model_fields))
+        given = _named(fields)
+        if given.get("kind", known.kind) != known.kind:
+            before |= dict.fromkeys(_TIMES)
+        elif "every_ms" in given:
+            before["at"] = None
+        wanted = _schedule({**before, **given})
+        if given:
+            await self._home.accept(wanted)
+        changed = self._schedules.change(self._schedules.get(schedule_id), wanted, status, now_ms())
+        self.look_soon()
+        return changed
+
+    @checked
+    async def delete_schedule(self, schedule_id: str) -> None:
+        """Delete a schedule with its history. The threads that it has started stay."""
+        self._schedules.get(schedule_id)
+        self._schedules.drop(schedule_id)
+        self.look_soon()
+
+    @checked
+    async def run_schedule(self, schedule_id: str, run_id: str) -> ScheduleRun:
+        """Have it run now: at once, or after the run that is going on, as its `overlap` says; with `skip`, not while
+        one is going on. Whoever wants it has named the run, so wanting it again changes nothing."""
+        run = self._schedules.run_now(schedule_id, run_id, now_ms())
+        if run.status == "starting":
+            await asyncio.gather(*(self._start(each) for each in self._schedules.starting() if each.run == run_id))
+        self.look_soon()
+        found = self._schedules.find_run(run_id)
+        if found is None:
+            raise NotFound(f"schedule {schedule_id!r} was deleted")
+        return found
+
+    @checked
+    async def schedule_runs(self, schedule_id: str, after: Seq = 0, limit: int = 100) -> ScheduleRunPage:
+        """What came of a schedule, the newest first."""
+        _check_page(limit, "runs")
+        self._schedules.get(schedule_id)
+        found = self._schedules.runs(schedule_id, after, limit + 1)
+        more = found[limit - 1][0] if len(found) > limit else None
+        return ScheduleRunPage(runs=tuple(each for _, each in found[:limit]), next=more)
+
+    # Without anybody asking.
+
+    def look_soon(self) -> None:
+        """Something has changed: see what there is to do, beside whatever goes on."""
+        self._ring_at(0)
+
+    def go_on(self) -> None:
+        """Threads have ended, which somebody may have waited for."""
+        if self._schedules.is_waiting:
+            self.look_soon()
+
+    async def run_due(self) -> None:
+        """Start what is due, what was queued, and what somebody who died had begun to start."""
+        more = True
+        while more and not self._home.deleting:
+            more = self._schedules.take_due(now_ms(), BATCH)
+            await asyncio.sleep(0)
+        tried: set[str] = set()
+        while not self._home.deleting:
+            self._schedules.promote()
+            left = [each for each in self._schedules.starting() if each.run not in tried]
+            if not left:
+                self._ring_at(now_ms() + AGAIN_MS if self._schedules.starting() else self._schedules.next_due)
+                return
+            tried.update(each.run for each in left)
+            await asyncio.gather(*map(self._start, left))
+
+    async def _start(self, start: Start) -> None:
+        """Make the thread of a run, once however many want it."""
+        task = self._starting.get(start.run)
+        if task is None:
+            task = self._starting[start.run] = asyncio.create_task(self._begin(start), name=f"start {start.thread}")
+            task.add_done_callback(lambda _: self._starting.pop(start.run, None))
+        await asyncio.shield(task)
+
+    async def _begin(self, start: Start) -> None:
+        async with self._at_once:
+            schedule = None if self._home.deleting else self._schedules.find(start.schedule)
+            if schedule is None:
+                return
+            try:
+                await self._home.begin(start.thread, schedule)
+                why = None
+            except (*HOPELESS, WrongState) as error:
+                why = str(error)
+            except AgencyError as error:
+                log.warning("thread %s of schedule %s cannot be started yet: %s", start.thread, schedule.id, error)
+                return
+            if self._home.deleting:
+                return
+            if why is None:
+                self._schedules.started(start.run, now_ms())
+            else:
+                log.warning("schedule %s cannot start a thread: %s", schedule.id, why)
+                self._schedules.failed(start.run, why, now_ms())
+
+
+def _named(fields: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {_FIELDS.get(field, field): value for field, value in fields.items()}
+
+
+def _schedule(fields: Mapping[str, JsonValue]) -> Schedule:
+    try:
+        return Schedule.model_validate(sayable(_named(fields)))
+    except ValidationError as error:
+        raise InvalidInput(f"wrong schedule: {explain(error)}") from error
+
+
+def _check_page(limit: int, of: str) -> None:
+    if not 1 <= limit <= PAGE_MOST:
+        raise InvalidInput(f"a page has 1 to {PAGE_MOST} {of}")
