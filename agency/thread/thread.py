@@ -119,21 +119,21 @@ class Thread:
 
         `check` may refuse its blueprint, by raising, before anything of it runs.
         """
-        rows = None
+        rows, tables = None, None
         if create is not None:
             system.check(create[1], runtime.providers())
+            tables = _tables(system, create[1])
             rows = {
                 "thread_id": create[0].id,
                 "metadata": create[0].model_dump_json(),
                 "blueprint": create[1].model_dump_json(),
             }
-        store = ThreadStore.open(path, create=rows, storage=storage)
+        store = ThreadStore.open(path, create=rows, tables=tables, storage=storage)
         try:
             thread = cls._of(store, system, runtime)
             if check is not None:
                 check(thread.blueprint)
-            selected = system.middleware_for(thread.blueprint)
-            store.prepare_tables({mw.name: mw.tables for mw, _ in selected if mw.tables})
+            store.prepare_tables(_tables(system, thread.blueprint))
             await thread._wake()
         except BaseException:
             system.observers.left(store.thread_id)
@@ -562,6 +562,12 @@ class _Nowhere:
 
     def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
         pass  # whoever parks it knows
+
+
+def _tables(system: AgentSystem, blueprint: Blueprint) -> dict[str, tuple[str, ...]]:
+    return {
+        middleware.name: middleware.tables for middleware, _ in system.middleware_for(blueprint) if middleware.tables
+    }
 
 
 _LIMITS = TypeAdapter(Limits)
