@@ -95,6 +95,13 @@ class ParentInfo(Wire):
     token: str
 
 
+class ForkInfo(Wire):
+    """The thread whose events a fork has up to this one, `seq`."""
+
+    thread_id: str
+    seq: int
+
+
 class ThreadMetadata(Wire):
     id: str
     agent_type: str
@@ -102,3 +109,4 @@ class ThreadMetadata(Wire):
     agency_id: str = "local"
     request: RequestContext = RequestContext()
     parent: ParentInfo | None = None
+    forked_from: ForkInfo | None = None

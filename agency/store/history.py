@@ -53,7 +53,7 @@ class _Column:
         return f"{row}.{self.name}"
 
     def differs(self) -> Iterator[tuple[str, str]]:
-        """What is to be compared before and after: a letter's case is a difference, and so is a number that was text."""
+        """What is to be compared before and after: a letter's case matters, and so does a type."""
         binary = "" if self.type in _FIXED or self.type == "BLOB" else " COLLATE BINARY"
         yield f"{self.of('OLD')}{binary}", self.of("NEW")
         if self.type in ("", "ANY"):

@@ -35,8 +35,8 @@ EVENT_TYPES = tuple(EventType)
 
 _CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
 
-_ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?)"
-_ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
+ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?)"
+ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 _ADD_TO_INBOX = "INSERT INTO inbox (body) VALUES (?)"
 
 JOURNAL_ATTEMPTS = 100
@@ -183,11 +183,11 @@ class ThreadStore:
         if statements and not draft.events:
             statements.append((history.BELONGS_BEFORE, (self.last_seq,)))
         for seq, message in enumerate(draft.messages, self.message_count + 1):
-            statements.append((_ADD_MESSAGE, (seq, stored_message(message), self.last_seq)))
+            statements.append((ADD_MESSAGE, (seq, stored_message(message), self.last_seq)))
         for message in draft.posted:
             statements.append((_ADD_TO_INBOX, (stored_message(message),)))
         for seq, event in enumerate(draft.events, self.last_seq + 1):
-            statements.append((_ADD_EVENT, event_row(seq, ts, draft.run, event)))
+            statements.append((ADD_EVENT, event_row(seq, ts, draft.run, event)))
         self._write(statements)
         self.committed_at = ts
         self.message_count += len(draft.messages)
@@ -211,7 +211,7 @@ class ThreadStore:
                 if epoch != self.epoch:
                     raise StaleActivation(f"{self.path} was opened by somebody else (epoch {epoch}, ours {self.epoch})")
                 yield db
-                _commit(db)
+                commit(db)
             except BaseException as error:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -291,7 +291,8 @@ def _connect(where: str) -> sqlite3.Connection:
     return db
 
 
-def _commit(db: sqlite3.Connection) -> None:
+def commit(db: sqlite3.Connection) -> None:
+    """Commit, and let tests have the process die before or after it."""
     if commit_hook is not None:
         commit_hook("before")
     db.execute("COMMIT")
@@ -340,7 +341,7 @@ def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | N
             db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
-        _commit(db)
+        commit(db)
         return int(epoch)
     except BaseException:
         if db.in_transaction:

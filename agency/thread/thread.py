@@ -179,6 +179,16 @@ class Thread:
         self._postman.start()
         self._clock.set()
 
+    def introduce(self) -> None:
+        """Tell of a fork that has just been made: its first events are in its file, and nobody has been told."""
+        origin = self.metadata.forked_from
+        assert origin is not None
+        (created,) = self._store.events(after=origin.seq, limit=1)
+        told = [NewEvent(created.type, created.data)]
+        self._tell(told)
+        if observers := self._system.observers:
+            observers.tell(self.metadata, 0, origin.seq + 1, now_ms(), told)
+
     @property
     def id(self) -> str:
         return self.metadata.id
