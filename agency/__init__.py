@@ -1,6 +1,6 @@
 """Durable multi-agent threads. This list is the public surface of the library."""
 
-from agency.blueprint import Blueprint, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
+from agency.blueprint import Blueprint, ForkInfo, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
 from agency.code import CallTool, CodeResult, CodeRunner
 from agency.context import ToolContext
 from agency.errors import (
@@ -58,6 +58,7 @@ __all__ = [
     "Fail",
     "Finish",
     "Follower",
+    "ForkInfo",
     "Handoff",
     "HookContext",
     "HookFailed",

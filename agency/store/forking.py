@@ -33,6 +33,9 @@ from agency.wire import Wire
 _LEFT_BEHIND = ("inbox", "outbox", "timers", "effects", "surface", "requests")
 """What waits for somebody, or somebody for it: that stays the original's."""
 
+OWN_EVENTS = 2
+"""With so many at most a fork begins: that it was made, and that a run was cut."""
+
 _MESSAGE = """
     SELECT seq, {at}, EXISTS (SELECT 1 FROM messages AS earlier WHERE earlier.seq < messages.seq AND {same})
     FROM messages WHERE json_extract(body, '$.id') = ?
@@ -89,10 +92,10 @@ def find_origin(path: Path, *, after: int | None = None, before: str | None = No
         facts = look(path, lambda db: _facts(db, path, before))
     except sqlite3.Error as error:
         if not path.exists():
-            raise NotFound(f"there is no thread at {path}") from error
+            raise NotFound(f"there is no thread {path.stem!r}") from error
         raise StoreError(f"cannot read {path}: {error}") from error
     if facts is None:
-        raise NotFound(f"{path} holds no thread")
+        raise NotFound(f"there is no thread {path.stem!r}")
     cut = Cut(seq=facts.last if after is None else after) if before is None else _cut_before(before, facts)
     if not 1 <= cut.seq <= facts.last:
         raise InvalidInput(f"there is no event {cut.seq} to fork after: they are numbered 1 to {facts.last}")
@@ -168,7 +171,7 @@ def _copy(source: Path, db: sqlite3.Connection) -> None:
         look(source, lambda original: original.backup(db))
     except sqlite3.Error as error:
         if not source.exists():
-            raise NotFound(f"the thread at {source} is gone") from error
+            raise NotFound(f"thread {source.stem!r} is gone") from error
         raise
 
 
@@ -177,7 +180,7 @@ def _cut_off(db: sqlite3.Connection, source: Path, metadata: ThreadMetadata, cut
     schema.migrate(db, schema.check(db, str(source)))
     (last,) = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
     if not history.known_since(db) <= cut.seq <= last:
-        raise WrongState(f"the thread at {source} cannot be forked after event {cut.seq}: it has other events now")
+        raise NotFound(f"thread {source.stem!r} no longer has what it was after event {cut.seq}")
     (kept,) = db.execute(_KEPT, (cut.seq, cut.before)).fetchone()
     run = cut_run(db, cut.seq, kept)
     history.revert(db, cut.seq)

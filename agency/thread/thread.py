@@ -29,6 +29,7 @@ from agency.runtime import Progress, Runtime
 from agency.spending import Spent
 from agency.store import records
 from agency.store.draft import Draft
+from agency.store.forking import OWN_EVENTS
 from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
 from agency.system import AgentSystem
@@ -180,9 +181,10 @@ class Thread:
         self._clock.set()
 
     def introduce(self) -> None:
-        """Tell of a fork that has just been made: its first events are in its file, and nobody has been told."""
+        """Tell of a fork that has done nothing yet: its first events came with its file, and nobody has been told."""
         origin = self.metadata.forked_from
-        assert origin is not None
+        if origin is None or self._store.last_seq > origin.seq + OWN_EVENTS:
+            return
         (created,) = self._store.events(after=origin.seq, limit=1)
         told = [NewEvent(created.type, created.data)]
         self._tell(told)

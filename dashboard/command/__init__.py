@@ -5,13 +5,25 @@ from __future__ import annotations
 import sys
 
 from agency.errors import AgencyError
-from dashboard.command import answering, doctor, installation, projects, running, serving, spending, tenants, watching
+from dashboard.command import (
+    answering,
+    doctor,
+    forking,
+    installation,
+    projects,
+    running,
+    serving,
+    spending,
+    tenants,
+    watching,
+)
 from dashboard.command.console import app, complain
 
 __all__ = [
     "answering",
     "app",
     "doctor",
+    "forking",
     "installation",
     "main",
     "projects",

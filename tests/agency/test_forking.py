@@ -33,6 +33,7 @@ from agency import (
     Thread,
     ToolContext,
     WrongState,
+    events,
     tool,
 )
 from agency.blueprint import ForkInfo
@@ -207,11 +208,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     recorded: dict[int, list[State]] = defaultdict(list)
 
     def record(moment: Literal["before", "after"]) -> None:
-        if moment == "after" and path.exists() and (events := events_of(path)):
+        if moment == "after" and path.exists() and (told := events_of(path)):
             with closing(sqlite3.connect(path)) as db:
                 tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema")}
             if tables.issuperset(OWNED):
-                recorded[len(events)].append(state_of(path))
+                recorded[len(told)].append(state_of(path))
 
     store_module.commit_hook = record
     try:
@@ -336,7 +337,7 @@ def test_the_fork_goes_on_and_so_does_the_original_and_neither_knows_of_the_othe
             await original.send("edited")
             assert (await original.wait(20)).data == "That is another question."
             assert len((await original.state()).messages) == len(before) + 2
-            there = (await forked.state()).more
+            there: dict[str, Any] = (await forked.state()).more
             assert there["todos"] == []
             assert [each["status"] for each in there["subagents"]] == ["completed"]
             seqs = [event.seq async for event in forked.events(follow=False)]
@@ -436,7 +437,7 @@ def test_a_thread_is_forked_while_somebody_writes_it(story: Story, tmp_path: Pat
     store.close()
 
 
-def test_a_dedicated_observer_is_told_of_the_fork_once(story: Story, tmp_path: Path) -> None:
+def test_an_observer_is_told_of_the_fork_and_not_of_what_the_original_did(story: Story, tmp_path: Path) -> None:
     seen: list[Observation] = []
 
     class Watching:
@@ -477,14 +478,13 @@ def test_a_file_of_an_earlier_release_is_forked_as_it_is_and_not_as_it_was(old: 
 
 def test_a_file_of_an_earlier_release_has_a_history_from_its_next_event_on(old: Path, tmp_path: Path) -> None:
     last = len(events_of(old))
-    before = {"files": [], "todos": []}
     store = ThreadStore.open(old)
     before = {table: store.query(f"SELECT * FROM {table}") for table in ("files", "todos")}
     draft = store.draft(run=2)
     draft.execute("DELETE FROM todos")
     draft.execute("UPDATE files SET content = ?", (b"changed",))
     draft.messages.append(Message(id="m2.9", role="user", content="new"))
-    draft.emit(store_module.NewEvent(EventType.RUN_TICK, {"step": 9}))
+    draft.emit(events.run_tick(9))
     store.commit(draft)
     store.close()
     with pytest.raises(WrongState, match="not known"):
