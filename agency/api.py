@@ -145,7 +145,15 @@ class NewThread(Wire):
 class NewFork(Wire):
     """A new thread that begins as another was: after an event, before a user's message, or as it is now."""
 
-    model_config = _example(beforeMessage="m2.1", messages=[{"role": "user", "content": "And order 9?"}])
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {"required": ["afterSeq", "beforeMessage"]},
+            "examples": [
+                {"afterSeq": 12},
+                {"beforeMessage": "m2.1", "messages": [{"role": "user", "content": "And order 9?"}]},
+            ],
+        }
+    )
 
     after_seq: Annotated[int | None, Field(ge=1, lt=2**63, description="The last event that it has.")] = None
     before_message: Annotated[
