@@ -42,6 +42,7 @@ from agency.parcels import Report, Spawn
 from agency.providers.entry import Provider, ProviderName
 from agency.schedule import Schedule, ScheduleInfo
 from agency.spending import Spent
+from agency.store.forking import find_origin
 from agency.store.looking import glance
 from agency.system import AgentSystem
 from agency.tenancy import (
@@ -110,7 +111,17 @@ class ThreadPage(Wire):
 class Agency:
     EXPOSED = frozenset(
         {"info", "rename", "delete", "blueprints", "put_blueprint", "delete_blueprint"}
-        | {"create_thread", "spawn", "thread", "summary", "threads", "counts", "delete_thread", "journal"}
+        | {
+            "create_thread",
+            "fork_thread",
+            "spawn",
+            "thread",
+            "summary",
+            "threads",
+            "counts",
+            "delete_thread",
+            "journal",
+        }
         | {"add_key", "keys", "revoke_key", "check_key", "providers", "put_provider", "delete_provider"}
         | {"usage", "set_budget", "allowance", "policy", "set_policy"}
         | Scheduler.EXPOSED
@@ -392,6 +403,37 @@ class Agency:
             )
         )
         return metadata
+
+    @checked
+    async def fork_thread(
+        self,
+        source: str,
+        messages: Sequence[Message] = (),
+        *,
+        after_seq: Seq | None = None,
+        before_message: str | None = None,
+        thread_id: str | None = None,
+        request: RequestContext | None = None,
+    ) -> ThreadMetadata:
+        """A new thread that begins as another one was, at work if there are messages. With the id of one that was made
+        so, that one."""
+        first = acceptable(messages, longest=self._settings.message_chars) if messages else ()
+        address = Address(self._id, thread_id or f"thr_{secrets.token_hex(10)}")
+        if self._store.is_being_deleted(address.thread):
+            raise WrongState(f"thread {address.thread!r} is being deleted")
+        if self._store.thread(address.thread) is None:
+            await self.thread(source)
+            path = self._files.of(Address(self._id, source))
+            origin = await asyncio.to_thread(find_origin, path, after=after_seq, before=before_message)
+            metadata = origin.fork(address.thread).model_copy(update={"request": request or RequestContext()})
+            creation = Creation(metadata=metadata, blueprint=origin.blueprint, messages=first, fork=origin.cut)
+            self._store.add_thread(creation)
+        made = await self.thread(address.thread)
+        if made.forked_from is None or made.forked_from.thread_id != source:
+            raise WrongState(f"there is a thread {made.id!r} already, and it is no fork of {source!r}")
+        if (unmade := self._store.creation(made.id)) is not None:  # as it was first asked for
+            await self._make(unmade)
+        return made
 
     async def spawn(self, order: Spawn) -> None:
         """Make the child that a thread has asked for, and start it."""

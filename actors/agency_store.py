@@ -24,6 +24,7 @@ from agency.messages import Message
 from agency.output import Schema
 from agency.providers.entry import Provider
 from agency.spending import Spent
+from agency.store.forking import Cut
 from agency.store.store import Storage
 from agency.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
 from agency.thread.views import Part
@@ -105,6 +106,8 @@ class Creation(Wire):
     """Handed in with the messages."""
     output_schema: Schema | None = None
     """What the result of the first run must fit."""
+    fork: Cut | None = None
+    """Where it leaves the thread that it is a fork of."""
 
 
 class AgencyStore:
@@ -253,6 +256,11 @@ class AgencyStore:
         self.write((sql, (meta.id, parent, meta.model_dump_json(), creation.model_dump_json())))
         return creation.model_copy(update={"metadata": self.thread(meta.id) or meta})
 
+    def creation(self, thread_id: str) -> Creation | None:
+        """How a thread is to be made that has not been made yet."""
+        rows = self.rows("SELECT creation FROM threads WHERE id = ? AND state = 'new'", (thread_id,))
+        return Creation.model_validate_json(rows[0][0]) if rows else None
+
     def thread_made(self, thread_id: str) -> None:
         sql = "UPDATE threads SET state = 'ready', creation = NULL WHERE id = ? AND state = 'new'"
         self.write((sql, (thread_id,)))
@@ -292,11 +300,6 @@ class AgencyStore:
     def unmade(self) -> list[Creation]:
         rows = self.rows("SELECT creation FROM threads WHERE state = 'new' ORDER BY seq")
         return [Creation.model_validate_json(body) for (body,) in rows]
-
-    def creation(self, thread_id: str) -> Creation | None:
-        """All that it takes to make a thread that is registered and not made yet."""
-        rows = self.rows("SELECT creation FROM threads WHERE id = ? AND state = 'new'", (thread_id,))
-        return Creation.model_validate_json(rows[0][0]) if rows else None
 
     def mark_deleting(self, thread_id: str) -> None:
         """A thread and all that descends from it are to go."""

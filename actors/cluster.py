@@ -446,6 +446,24 @@ class ThreadHandle:
         found: ThreadSummary = await self._cluster.caller.call_agency(self.address.agency, "summary", self.id)
         return found
 
+    async def fork(
+        self,
+        message: str | Message | Sequence[Message] = (),
+        *,
+        after_seq: int | None = None,
+        before_message: str | None = None,
+        thread_id: str | None = None,
+        request: RequestContext | None = None,
+    ) -> ThreadHandle:
+        """A new thread that begins as this one was: after one of its events, before one of its user's messages, or as
+        it is now. With a message it goes on at once. This one is not changed, whatever it is doing."""
+        messages = () if message == () else acceptable(message)
+        new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
+        where: dict[str, Any] = {"after_seq": after_seq, "before_message": before_message, "request": request}
+        agency = self.address.agency
+        await self._cluster.caller.call_agency(agency, "fork_thread", self.id, messages, thread_id=new, **where)
+        return ThreadHandle(self._cluster, Address(agency, new))
+
     async def invoke(
         self,
         message: str | Message | Sequence[Message],

@@ -13,13 +13,15 @@ from pathlib import Path
 from actors.agency_store import Creation
 from actors.checking import Seq, checked
 from actors.settings import Settings
-from agency.blueprint import Blueprint
+from agency.blueprint import Blueprint, ThreadMetadata
 from agency.errors import InvalidInput
 from agency.messages import Message
 from agency.output import Schema
 from agency.parcels import Cancel, Note, Report
 from agency.runtime import Runtime
 from agency.store.draft import When
+from agency.store.forking import Cut, make_fork
+from agency.store.store import Storage
 from agency.system import AgentSystem
 from agency.thread.feed import Reader
 from agency.thread.thread import Thread, acceptable
@@ -52,10 +54,15 @@ class SystemAgent:
         check: Callable[[Blueprint], None],
         create: Creation | None = None,
     ) -> SystemAgent:
-        """Wake a thread, or register a new one and begin its first run."""
+        """Wake a thread, or make a new one and begin its first run."""
         new = None if create is None else (create.metadata, create.blueprint)
+        if create is not None and create.fork is not None:
+            await asyncio.to_thread(_make_fork, path, create.metadata, create.fork, settings.files)
+            new = None
         thread = await Thread.open(path, system, runtime, create=new, storage=settings.files, check=check)
         try:
+            if create is not None:
+                thread.introduce()
             if create is not None and create.messages:
                 await thread.send(
                     create.messages,
@@ -173,3 +180,9 @@ class SystemAgent:
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         return self._thread.listen(listener)
+
+
+def _make_fork(path: Path, metadata: ThreadMetadata, cut: Cut, storage: Storage) -> None:
+    """The original is of the same agency, hence in the same folder."""
+    assert metadata.forked_from is not None
+    make_fork(path.with_name(f"{metadata.forked_from.thread_id}.db"), path, metadata, cut, storage)

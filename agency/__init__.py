@@ -1,7 +1,7 @@
 """Durable multi-agent threads. This list is the public surface of the library."""
 
 from agency.approvals import Policy, Rule, always_approved, risk_of
-from agency.blueprint import Blueprint, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
+from agency.blueprint import Blueprint, ForkInfo, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
 from agency.code import CallTool, CodeResult, CodeRunner
 from agency.context import ToolContext
 from agency.errors import (
@@ -75,6 +75,7 @@ __all__ = [
     "Fail",
     "Finish",
     "Follower",
+    "ForkInfo",
     "Handoff",
     "HookContext",
     "HookFailed",

@@ -145,6 +145,33 @@ class NewThread(Wire):
     idempotency_key: IdempotencyKey = None
 
 
+class NewFork(Wire):
+    """A new thread that begins as another was: after an event, before a user's message, or as it is now."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {"required": ["afterSeq", "beforeMessage"]},
+            "examples": [
+                {"afterSeq": 12},
+                {"beforeMessage": "m2.1", "messages": [{"role": "user", "content": "And order 9?"}]},
+            ],
+        }
+    )
+
+    after_seq: Annotated[int | None, Field(ge=1, lt=2**63, description="The last event that it has.")] = None
+    before_message: Annotated[
+        str | None, Field(min_length=1, max_length=200, description="The id of the first message that it has not.")
+    ] = None
+    messages: Annotated[Messages, Field(description="What it goes on with at once; without any, it waits.")] = ()
+    idempotency_key: IdempotencyKey = None
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if self.after_seq is not None and self.before_message is not None:
+            raise ValueError("say `afterSeq` or `beforeMessage`, not both")
+        return self
+
+
 class Invocation(Wire):
     model_config = _example(messages=[{"role": "user", "content": "And order 8?"}], idempotencyKey="order-8")
 

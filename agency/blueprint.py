@@ -102,6 +102,13 @@ class ParentInfo(Wire):
     """The paths of files that are handed back with the report."""
 
 
+class ForkInfo(Wire):
+    """The thread whose events a fork has up to this one, `seq`."""
+
+    thread_id: str
+    seq: int
+
+
 class ThreadMetadata(Wire):
     id: str
     agent_type: str
@@ -111,6 +118,7 @@ class ThreadMetadata(Wire):
     parent: ParentInfo | None = None
     schedule_id: str | None = None
     """The schedule that has started it, if one has."""
+    forked_from: ForkInfo | None = None
 
     @property
     def family(self) -> str:

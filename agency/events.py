@@ -83,8 +83,12 @@ def preview(text: str) -> str:
     return text if left_out <= 0 else f"{text[:PREVIEW_CHARS]}… ({left_out} more characters)"
 
 
-def thread_created(agent_type: str) -> NewEvent:
-    return NewEvent(EventType.THREAD_CREATED, {"agentType": agent_type})
+def thread_created(agent_type: str, forked_from: dict[str, JsonValue] | None = None) -> NewEvent:
+    """A fork begins with the events of another thread, and then this one says of which."""
+    created: EventData = {"agentType": agent_type}
+    return NewEvent(
+        EventType.THREAD_CREATED, created if forked_from is None else {**created, "forkedFrom": forked_from}
+    )
 
 
 def request_accepted(idempotency_key: str | None) -> NewEvent:

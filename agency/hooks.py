@@ -179,6 +179,7 @@ class Middleware(Generic[Config]):
 
     `config_model` describes the middleware's section of a blueprint's `config`. `tables` are the statements that make
     its own tables in the thread's file, one after the other; released ones are never edited, new ones are appended.
+    Forks have them as they were, whatever was written to them; of virtual tables, as they are.
     """
 
     name: ClassVar[str]

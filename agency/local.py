@@ -14,7 +14,7 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -37,15 +37,17 @@ from agency.errors import (
     WrongState,
 )
 from agency.events import OURS, timestamp
+from agency.messages import Message
 from agency.parcels import AnyParcel, Cancel, Note, Report, Spawn
 from agency.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent
+from agency.store.forking import find_origin, make_fork
 from agency.store.looking import glance, holds_thread
 from agency.store.store import Storage
 from agency.system import AgentSystem
 from agency.thread.calls import perform
-from agency.thread.thread import Thread
+from agency.thread.thread import Thread, acceptable
 from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
 
@@ -122,14 +124,35 @@ class LocalRuntime:
 
     async def create(self, agent: str, *, thread_id: str | None = None) -> Thread:
         """A new thread for an agent."""
-        new = thread_id or f"thr_{secrets.token_hex(8)}"
-        if not _THREAD_ID.fullmatch(new):
-            raise InvalidInput(f"a thread's id is letters, digits, '-' and '_', not {new!r}")
-        if holds_thread(self._path(new)):
-            raise InvalidInput(f"there is a thread {new!r} already")
+        new = self._new_id(thread_id)
         blueprint = self._blueprint(agent)
         self._kept.add(new)
         return await self._awake(new, create=(_metadata(new, blueprint), blueprint))
+
+    async def fork(
+        self,
+        source: str,
+        message: str | Message | Sequence[Message] = (),
+        *,
+        after_seq: int | None = None,
+        before_message: str | None = None,
+        thread_id: str | None = None,
+    ) -> Thread:
+        """A new thread that begins as another one was: after one of its events, before one of its user's messages, or
+        as it is now. With a message it goes on at once. The other one is not changed, whatever it is doing."""
+        first = () if message == () else acceptable(message)
+        new = self._new_id(thread_id)
+        self._check_open()
+        origin = await asyncio.to_thread(find_origin, self._path(source), after=after_seq, before=before_message)
+        made = (self._path(source), self._path(new), origin.fork(new), origin.cut, self._storage)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(make_fork, *made)
+        self._kept.add(new)
+        fork = await self._awake(new)
+        fork.introduce()
+        if first:
+            await fork.send(first)
+        return fork
 
     async def thread(self, thread_id: str) -> Thread:
         """A thread by its id, woken if need be."""
@@ -248,6 +271,14 @@ class LocalRuntime:
         if known[agent].status != "active":
             raise InvalidInput(f"agent {agent!r} is {known[agent].status} and starts no threads")
         return known[agent]
+
+    def _new_id(self, wanted: str | None) -> str:
+        new = wanted or f"thr_{secrets.token_hex(8)}"
+        if not _THREAD_ID.fullmatch(new):
+            raise InvalidInput(f"a thread's id is letters, digits, '-' and '_', not {new!r}")
+        if holds_thread(self._path(new)):
+            raise InvalidInput(f"there is a thread {new!r} already")
+        return new
 
     def _path(self, thread_id: str) -> Path:
         return self._elsewhere.get(thread_id) or self._folder / f"{thread_id}.db"

@@ -129,6 +129,17 @@ def _follows(
     return follow
 
 
+def _makes_thread(
+    make: Callable[Concatenate[str, P], Request[ThreadMetadata]],
+) -> Callable[Concatenate[Handle, P], Coroutine[Any, Any, AsyncThread]]:
+    @like(make)
+    async def made(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> AsyncThread:
+        thread = await self._line.ask(make(self._at, *args, **kwargs))
+        return AsyncThread(self._line, thread.agency_id, thread.id)
+
+    return made
+
+
 class AsyncThread(Handle):
     """A thread of a gateway."""
 
@@ -138,6 +149,7 @@ class AsyncThread(Handle):
         self.id = thread_id
 
     info = _asks(requests.thread_info)
+    fork = _makes_thread(requests.fork)
     invoke = _asks(requests.invoke)
     events = _follows(requests.events)
     stored_events = _asks(requests.stored_events)
@@ -159,17 +171,6 @@ class AsyncThread(Handle):
             run = await self._line.ask(requests.run_after(self._at, waiting.piece))
             if waiting.over(run):
                 return run
-
-
-def _makes_thread(
-    make: Callable[Concatenate[str, P], Request[ThreadMetadata]],
-) -> Callable[Concatenate[Handle, P], Coroutine[Any, Any, AsyncThread]]:
-    @like(make)
-    async def made(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> AsyncThread:
-        thread = await self._line.ask(make(self._at, *args, **kwargs))
-        return AsyncThread(self._line, thread.agency_id, thread.id)
-
-    return made
 
 
 class AsyncAgency(Handle):

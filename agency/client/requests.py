@@ -339,6 +339,26 @@ def delete_thread(at: str) -> Request[None]:
     return delete(at, done=NotFound)
 
 
+def fork(
+    at: str,
+    message: Messages = (),
+    *,
+    after_seq: int | None = None,
+    before_message: str | None = None,
+    idempotency_key: str | None = None,
+) -> Request[ThreadMetadata]:
+    """A new thread that begins as this one was: after one of its events, before one of its user's messages, or as it is
+    now. With a message it goes on at once. This one is not changed, whatever it is doing."""
+    wanted = body(
+        api.NewFork,
+        after_seq=after_seq,
+        before_message=before_message,
+        messages=_chat(message),
+        idempotency_key=idempotency_key or key(),
+    )
+    return post(ThreadMetadata, f"{at}/fork", wanted)
+
+
 def invoke(
     at: str,
     message: Messages,

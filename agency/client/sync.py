@@ -123,6 +123,17 @@ def _follows(
     return follow
 
 
+def _makes_thread(
+    make: Callable[Concatenate[str, P], Request[ThreadMetadata]],
+) -> Callable[Concatenate[Handle, P], Thread]:
+    @like(make)
+    def made(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> Thread:
+        thread = self._line.ask(make(self._at, *args, **kwargs))
+        return Thread(self._line, thread.agency_id, thread.id)
+
+    return made
+
+
 class Thread(Handle):
     """A thread of a gateway."""
 
@@ -132,6 +143,7 @@ class Thread(Handle):
         self.id = thread_id
 
     info = _asks(requests.thread_info)
+    fork = _makes_thread(requests.fork)
     invoke = _asks(requests.invoke)
     events = _follows(requests.events)
     stored_events = _asks(requests.stored_events)
@@ -153,17 +165,6 @@ class Thread(Handle):
             run = self._line.ask(requests.run_after(self._at, waiting.piece))
             if waiting.over(run):
                 return run
-
-
-def _makes_thread(
-    make: Callable[Concatenate[str, P], Request[ThreadMetadata]],
-) -> Callable[Concatenate[Handle, P], Thread]:
-    @like(make)
-    def made(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> Thread:
-        thread = self._line.ask(make(self._at, *args, **kwargs))
-        return Thread(self._line, thread.agency_id, thread.id)
-
-    return made
 
 
 class Agency(Handle):

@@ -96,7 +96,8 @@ class Draft:
         if value is None:
             self.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (owner, key))
         else:
-            self.execute("REPLACE INTO kv VALUES (?, ?, ?)", (owner, key, json.dumps(value)))
+            sql = "INSERT INTO kv VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+            self.execute(sql, (owner, key, json.dumps(value)))
 
     def __getstate__(self) -> dict[str, object]:
         """In another process it can still be written to; `absorb` takes that back."""

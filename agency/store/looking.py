@@ -79,7 +79,7 @@ _EVENTS = f"""
 def glance(path: Path) -> Glance:
     """What a file says of its thread; of one that holds none, nothing."""
     try:
-        (due, seq, calling, status, reason, at, born), spent, children = _look(path, _glance)
+        (due, seq, calling, status, reason, at, born), spent, children = look(path, _glance)
     except sqlite3.Error:
         return Glance()
     return Glance(due, seq, bool(calling), status, reason, at, born, spent, children)
@@ -117,7 +117,7 @@ def events_between(path: Path, first: int, last: int, born: str) -> list[Event]:
     """
 
     try:
-        rows = _look(path, lambda db: db.execute(_EVENTS, (first, last, born)).fetchall())
+        rows = look(path, lambda db: db.execute(_EVENTS, (first, last, born)).fetchall())
     except sqlite3.Error as error:
         if _is_nobodys(path):
             return []
@@ -128,7 +128,7 @@ def events_between(path: Path, first: int, last: int, born: str) -> list[Event]:
 def _is_nobodys(path: Path) -> bool:
     """Whether there is no thread in a file, or no file."""
     try:
-        return not path.exists() or _look(path, lambda db: schema.check(db, str(path))) == 0
+        return not path.exists() or look(path, lambda db: schema.check(db, str(path))) == 0
     except (NewerStore, NotAThreadStore) as error:
         log.warning("what it tells is left out: %s", error)
         return True
@@ -136,7 +136,8 @@ def _is_nobodys(path: Path) -> bool:
         return not path.exists()
 
 
-def _look(path: Path, read: Callable[[sqlite3.Connection], Found]) -> Found:
+def look(path: Path, read: Callable[[sqlite3.Connection], Found]) -> Found:
+    """What `read` finds in a file. It may be called several times, and the last one counts."""
     for _ in range(ATTEMPTS):
         if any(path.with_name(f"{path.name}-{kind}").exists() for kind in ("wal", "journal")):
             break

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import sqlite3
+from collections.abc import Mapping
 
 from agency.errors import NewerStore, NotAThreadStore
+from agency.store import history
 
 APPLICATION_ID = 0x41474E43  # "AGNC"
 PAGE_SIZE = 1024
@@ -50,7 +52,8 @@ STEPS: list[str] = [
     ALTER TABLE runs ADD COLUMN output BLOB;
     ALTER TABLE children ADD COLUMN spent BLOB;
     """,
-    # Messages that wait for the next run, or interrupt this one; children in the background, and who waits for them.
+    # Messages that wait for the next run, or interrupt this one; children in the background, and who waits for them;
+    # what the thread was after each event (see `history`).
     """
     ALTER TABLE inbox ADD COLUMN timing TEXT NOT NULL DEFAULT 'next_step';
     ALTER TABLE inbox ADD COLUMN terms TEXT;
@@ -60,8 +63,13 @@ STEPS: list[str] = [
         run INTEGER NOT NULL, effect INTEGER NOT NULL, call TEXT NOT NULL, tokens TEXT NOT NULL,
         PRIMARY KEY (run, effect, call)
     ) WITHOUT ROWID, STRICT;
+    ALTER TABLE messages ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE undo (n INTEGER PRIMARY KEY, at INTEGER NOT NULL, sql TEXT NOT NULL) STRICT;
     """,
 ]
+
+HISTORY = 3
+"""The version since which a file knows what it was."""
 
 
 def check(db: sqlite3.Connection, path: str) -> int:
@@ -91,22 +99,37 @@ def check(db: sqlite3.Connection, path: str) -> int:
 
 def migrate(db: sqlite3.Connection, version: int) -> None:
     """Take the steps that are missing. The caller has begun the transaction, so it is all or nothing."""
+    if version == len(STEPS):
+        return
+    history.leave(db)
     for step in STEPS[version:]:
         for statement in step.split(";"):
             if statement.strip():
                 db.execute(statement)
+    history.follow(db)
+    if 0 < version < HISTORY:
+        history.begin(db)
     db.execute(f"PRAGMA user_version = {len(STEPS)}")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-@functools.cache
-def template() -> bytes:
+Tables = Mapping[str, tuple[str, ...]]
+"""By the name of a middleware, the steps from nothing to its newest tables."""
+
+
+def template(tables: Tables) -> bytes:
     """An empty file of the newest version, in WAL mode. Writing it out takes a fraction of the time of making it."""
+    return _template(tuple(tables.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _template(tables: tuple[tuple[str, tuple[str, ...]], ...]) -> bytes:
     db = sqlite3.connect(":memory:", isolation_level=None)
     try:
         db.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         db.execute("BEGIN")
         migrate(db, 0)
+        prepare(db, dict(tables))
         db.execute("COMMIT")
         image = bytearray(db.serialize())
     finally:
@@ -115,15 +138,21 @@ def template() -> bytes:
     return bytes(image)
 
 
-def missing_steps(
-    db: sqlite3.Connection, owner: str, steps: tuple[str, ...]
-) -> list[tuple[str, tuple[str | int, ...]]]:
-    """The same for the tables that a middleware keeps in the thread's file: the statements that it still needs."""
-    key = f"tables.{owner}"
-    row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+def is_prepared(db: sqlite3.Connection, tables: Tables) -> bool:
+    """Whether the tables that middleware keep in the file are of their newest version."""
+    return not any(_missing(db, owner, steps) for owner, steps in tables.items())
+
+
+def prepare(db: sqlite3.Connection, tables: Tables) -> None:
+    """Take the steps that are missing to that, in the caller's transaction."""
+    history.change_tables(db, [step for owner, steps in tables.items() for step in _missing(db, owner, steps)])
+    for owner, steps in tables.items():
+        db.execute("REPLACE INTO meta VALUES (?, ?)", (f"tables.{owner}", len(steps)))
+
+
+def _missing(db: sqlite3.Connection, owner: str, steps: tuple[str, ...]) -> tuple[str, ...]:
+    row = db.execute("SELECT value FROM meta WHERE key = ?", (f"tables.{owner}",)).fetchone()
     version = int(row[0]) if row else 0
     if version > len(steps):
         raise NewerStore(f"the tables of middleware {owner!r} have version {version}, it knows up to {len(steps)}")
-    if version == len(steps):
-        return []
-    return [*((step, ()) for step in steps[version:]), ("REPLACE INTO meta VALUES (?, ?)", (key, len(steps)))]
+    return steps[version:]

@@ -14,8 +14,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,9 +25,9 @@ from pydantic_core import from_json, to_json
 
 from agency.clock import now_ms
 from agency.errors import NotFound, StaleActivation, StoreError, WrongState
-from agency.events import Event, EventType, timestamp
+from agency.events import Event, EventType, NewEvent, timestamp
 from agency.messages import Message
-from agency.store import schema
+from agency.store import history, schema
 from agency.store.draft import Draft, Row, Statement, Value
 
 EVENT_TYPES = tuple(EventType)
@@ -35,9 +35,9 @@ EVENT_TYPES = tuple(EventType)
 
 _CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
 
-_ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?)"
-_ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 _ADD_TO_INBOX = "INSERT INTO inbox (body, timing, terms) VALUES (?, ?, ?)"
+ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?)"
+ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 
 JOURNAL_ATTEMPTS = 100
 
@@ -93,18 +93,20 @@ class ThreadStore:
         path: Path | str,
         *,
         create: Mapping[str, str] | None = None,
+        tables: schema.Tables | None = None,
         storage: Storage = LOCAL,
     ) -> ThreadStore:
         """Open a thread's file for writing, from now on for us alone.
 
-        `create` holds the meta rows of a new thread; without it the file must exist.
+        `create` holds the meta rows of a new thread; without it the file must exist. `tables` are those that it will be
+        prepared for: a new file is made quicker with all of them at once.
         """
         path = Path(path)
         if not path.exists():
             if create is None:
                 raise NotFound(f"there is no thread at {path}; to create one, name its agent")
             if not storage.shared:
-                _write_template(path)
+                _write_template(path, tables or {})
         try:
             db = _connect(str(path))
         except sqlite3.Error as error:
@@ -163,12 +165,13 @@ class ThreadStore:
     def draft(self, run: int = 0) -> Draft:
         return Draft(self, run)
 
-    def prepare_tables(self, tables: Mapping[str, tuple[str, ...]]) -> None:
+    def prepare_tables(self, tables: schema.Tables) -> None:
         """Bring the tables that middleware keep in this file to their newest version."""
         with self._lock:
-            steps = [step for owner, own in tables.items() for step in schema.missing_steps(self._db, owner, own)]
-        if steps:
-            self._write(steps)
+            if schema.is_prepared(self._db, tables):
+                return
+        with self._transaction() as db:
+            schema.prepare(db, tables)
 
     # Writing.
 
@@ -176,12 +179,14 @@ class ThreadStore:
         """Write a draft in one transaction. Once this returns, it is on disk and may be told to anybody."""
         ts = now_ms()
         statements = list(draft.statements)
+        if statements and not draft.events:
+            statements.append((history.BELONGS_BEFORE, (self.last_seq,)))
         for seq, message in enumerate(draft.messages, self.message_count + 1):
-            statements.append((_ADD_MESSAGE, (seq, stored_message(message))))
+            statements.append((ADD_MESSAGE, (seq, stored_message(message), self.last_seq)))
         for message, when, terms in draft.posted:
             statements.append((_ADD_TO_INBOX, (stored_message(message), when, terms)))
         for seq, event in enumerate(draft.events, self.last_seq + 1):
-            statements.append((_ADD_EVENT, (seq, ts, _CODE[event.type], draft.run, to_json(event.data).decode())))
+            statements.append((ADD_EVENT, event_row(seq, ts, draft.run, event)))
         self._write(statements)
         self.committed_at = ts
         self.message_count += len(draft.messages)
@@ -189,6 +194,13 @@ class ThreadStore:
         self.inbox_count += len(draft.posted) - (draft.taken or 0)
 
     def _write(self, statements: Sequence[Statement]) -> None:
+        with self._transaction() as db:
+            for sql, params in statements:
+                db.execute(sql, params)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of what is written in it, or nothing; and nothing if the file is somebody else's by now."""
         with self._lock:
             self._check_open()
             db = self._db
@@ -197,9 +209,8 @@ class ThreadStore:
                 (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
                 if epoch != self.epoch:
                     raise StaleActivation(f"{self.path} was opened by somebody else (epoch {epoch}, ours {self.epoch})")
-                for sql, params in statements:
-                    db.execute(sql, params)
-                _commit(db)
+                yield db
+                commit(db)
             except BaseException as error:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -253,6 +264,11 @@ def stored_message(message: Message) -> str:
     return message.model_dump_json(exclude_defaults=True)
 
 
+def event_row(seq: int, ts: int, run: int, event: NewEvent) -> tuple[Value, ...]:
+    """An event as it is stored."""
+    return seq, ts, _CODE[event.type], run, to_json(event.data).decode()
+
+
 def event_of(thread_id: str, seq: int, ts: int, code: int, run: int, data: str) -> Event:
     """An event as it is stored, as clients see it."""
     owner: dict[str, JsonValue] = {"runId": run_id(thread_id, run)} if run else {"threadId": thread_id}
@@ -267,12 +283,15 @@ def run_id(thread_id: str, run: int) -> str:
 
 def _connect(where: str) -> sqlite3.Connection:
     uri = where.startswith("file:")
-    return sqlite3.connect(
+    db = sqlite3.connect(
         where, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10, uri=uri
     )
+    db.execute("PRAGMA recursive_triggers = ON")  # else what REPLACE removes is missing in the history
+    return db
 
 
-def _commit(db: sqlite3.Connection) -> None:
+def commit(db: sqlite3.Connection) -> None:
+    """Commit, and let tests have the process die before or after it."""
     if commit_hook is not None:
         commit_hook("before")
     db.execute("COMMIT")
@@ -280,12 +299,12 @@ def _commit(db: sqlite3.Connection) -> None:
         commit_hook("after")
 
 
-def _write_template(path: Path) -> None:
+def _write_template(path: Path, tables: schema.Tables) -> None:
     """Begin a new file with everything in it but its rows, unless somebody else has begun it or it cannot be done."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):  # opening it the long way says what is wrong, if anything is
         try:
-            new.write_bytes(schema.template())
+            new.write_bytes(schema.template(tables))
             os.link(new, path)  # all at once, and never over another's
         finally:
             new.unlink(missing_ok=True)
@@ -321,7 +340,7 @@ def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | N
             db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
-        _commit(db)
+        commit(db)
         return int(epoch)
     except BaseException:
         if db.in_transaction:

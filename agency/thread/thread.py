@@ -31,6 +31,7 @@ from agency.runtime import Progress, Runtime
 from agency.spending import Spent
 from agency.store import records
 from agency.store.draft import Draft, When
+from agency.store.forking import OWN_EVENTS
 from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
 from agency.system import AgentSystem
@@ -122,21 +123,21 @@ class Thread:
 
         `check` may refuse its blueprint, by raising, before anything of it runs.
         """
-        rows = None
+        rows, tables = None, None
         if create is not None:
             system.check(create[1], runtime.providers())
+            tables = _tables(system, create[1])
             rows = {
                 "thread_id": create[0].id,
                 "metadata": create[0].model_dump_json(),
                 "blueprint": create[1].model_dump_json(),
             }
-        store = ThreadStore.open(path, create=rows, storage=storage)
+        store = ThreadStore.open(path, create=rows, tables=tables, storage=storage)
         try:
             thread = cls._of(store, system, runtime)
             if check is not None:
                 check(thread.blueprint)
-            selected = system.middleware_for(thread.blueprint)
-            store.prepare_tables({mw.name: mw.tables for mw, _ in selected if mw.tables})
+            store.prepare_tables(_tables(system, thread.blueprint))
             await thread._wake()
         except BaseException:
             system.observers.left(store.thread_id)
@@ -181,6 +182,17 @@ class Thread:
         self._driver.resume()
         self._postman.start()
         self._clock.set()
+
+    def introduce(self) -> None:
+        """Tell of a fork that has done nothing yet: its first events came with its file, and nobody has been told."""
+        origin = self.metadata.forked_from
+        if origin is None or self._store.last_seq > origin.seq + OWN_EVENTS:
+            return
+        (created,) = self._store.events(after=origin.seq, limit=1)
+        told = [NewEvent(created.type, created.data)]
+        self._tell(told)
+        if observers := self._system.observers:
+            observers.tell(self.metadata, 0, origin.seq + 1, now_ms(), told)
 
     @property
     def id(self) -> str:
@@ -631,6 +643,12 @@ class _Nowhere:
 
     def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
         pass  # whoever parks it knows
+
+
+def _tables(system: AgentSystem, blueprint: Blueprint) -> dict[str, tuple[str, ...]]:
+    return {
+        middleware.name: middleware.tables for middleware, _ in system.middleware_for(blueprint) if middleware.tables
+    }
 
 
 _LIMITS = TypeAdapter(Limits)

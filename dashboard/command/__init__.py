@@ -8,6 +8,7 @@ from agency.errors import AgencyError
 from dashboard.command import (
     answering,
     doctor,
+    forking,
     installation,
     projects,
     running,
@@ -24,6 +25,7 @@ __all__ = [
     "answering",
     "app",
     "doctor",
+    "forking",
     "installation",
     "main",
     "projects",

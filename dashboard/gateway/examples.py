@@ -35,6 +35,7 @@ _THREAD = {
     "agencyId": _AGENCY["id"],
     "request": {"userAgent": "curl/8.5", "ip": "127.0.0.1", "referrer": None, "origin": None},
     "parent": None,
+    "forkedFrom": None,
 }
 _TOKENS = {"input": 812, "output": 64, "cachedInput": 512, "cacheWrite": 0, "reasoning": 0}
 _NO_TOKENS = dict.fromkeys(_TOKENS, 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from agency import Deny, Edit, Event, EventType, Limits, Message, ModelParams
+from agency import Deny, Edit, Event, EventType, ForkInfo, Limits, Message, ModelParams
 from agency.blueprint import ModelChoice
 from agency.client import Agency, AsyncClient, Client, Thread
 from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, WrongState
@@ -81,6 +81,30 @@ async def test_the_same_awaited(gateway: Server) -> None:
         await thread.delete()
         with pytest.raises(NotFound):
             await thread.info()
+
+
+def test_a_fork_is_a_thread_like_any_other(agency: Agency) -> None:
+    thread = agency.create_thread("clerk", script(say("first")))
+    thread.wait(timeout=20)
+    fork = thread.fork(script(say("second")), after_seq=1)
+    assert fork.wait(timeout=20).data == "second"
+    assert fork.info().forked_from == ForkInfo(thread_id=thread.id, seq=1)
+    (asked,) = (message.id for message in fork.state().state.messages if message.role == "user")
+    again = fork.fork(script(say("third")), before_message=asked)
+    assert again.wait(timeout=20).data == "third"
+    assert [message.role for message in again.state().state.messages] == ["user", "assistant"]
+    with pytest.raises(InvalidInput, match="no message"):
+        fork.fork(before_message="m7.7")
+
+
+async def test_the_same_fork_awaited(gateway: Server) -> None:
+    async with AsyncClient(gateway.url) as client:
+        agency = await client.create_agency("bakery")
+        thread = await agency.create_thread("clerk", script(say("first")))
+        await thread.wait(timeout=20)
+        fork = await thread.fork(script(say("second")))
+        assert (await fork.wait(timeout=20)).data == "second"
+        assert len((await fork.state()).state.messages) == 4
 
 
 def test_what_real_models_need_of_an_agency(agency: Agency) -> None:

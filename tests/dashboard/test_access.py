@@ -140,6 +140,7 @@ def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: http
         ("viewer", "GET", f"{at}/agent/{thread}/run", None, 200),
         ("operator", "POST", f"{at}/agents", {"agentType": "clerk"}, 201),
         ("operator", "POST", f"{at}/agent/{thread}/invoke", {"messages": message(say("more"))}, 202),
+        ("operator", "POST", f"{at}/agent/{thread}/fork", {"afterSeq": 1}, 201),
         ("operator", "POST", f"{at}/agent/{thread}/approve", {"approved": True}, 409),
         ("operator", "POST", f"{at}/agent/{thread}/limits", {"tokens": 7}, 409),
         ("admin", "POST", f"{at}/blueprints", {"name": "clerk", "prompt": "Be brief."}, 201),

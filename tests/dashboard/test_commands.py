@@ -109,6 +109,21 @@ def test_providers_are_put_listed_and_deleted(run: Any, bakery: Agency) -> None:
 # Looking.
 
 
+def test_a_thread_is_forked_and_the_list_shows_of_which(run: Any, bakery: Agency) -> None:
+    thread = bakery.create_thread("clerk", script(say("first")))
+    thread.wait(timeout=30)
+    name = f"{bakery.id}/{thread.id}"
+    fork = bakery.thread(run("fork", name, script(say("second")), "--after", "1").strip().partition("/")[2])
+    assert fork.wait(timeout=30).data == "second"
+    asked = thread.state().state.messages[0].id
+    made = json.loads(run("fork", name, "--before", asked, "--json"))
+    assert (made["forkedFrom"], made["status"]) == ({"threadId": thread.id, "seq": 1}, "idle")
+    rows = [line.split("\t") for line in run("threads", "--agency", bakery.id).splitlines()]
+    assert sorted(row[5] for row in rows) == ["", f"{thread.id} after 1", f"{thread.id} after 1"]
+    with pytest.raises(InvalidInput, match="not both"):
+        run("fork", name, "--after", "1", "--before", asked)
+
+
 def test_threads_are_listed_the_newest_first_with_what_they_do(run: Any, bakery: Agency, ledger: Path) -> None:
     done = bakery.create_thread("clerk", script(say("done")))
     waiting = bakery.create_thread("careful", script(charge(ledger, "it"), say("done")))

@@ -94,6 +94,62 @@ def test_state_shows_the_conversation_the_tools_and_what_middleware_keep(http: h
     assert (run["runId"], run["status"], run["step"], run["reason"]) == (f"{thread}.1", "completed", 1, None)
 
 
+def test_a_fork_has_what_was_there_after_an_event_and_says_where_it_comes_from(http: httpx.Client, agency: str) -> None:
+    write = [calls(("write_file", {"path": "/a", "content": text})) for text in ("one", "two")]
+    thread = create(http, agency, write[0], say("first"))
+    finished(http, agency, thread)
+    before = stored(http, agency, thread)
+    http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(write[1], say("second"))})
+    finished(http, agency, thread)
+    body = {"afterSeq": len(before), "messages": message(say("third")), "idempotencyKey": "once"}
+    made, again = (http.post(f"/agency/{agency}/agent/{thread}/fork", json=body) for _ in range(2))
+    assert (made.status_code, made.json()) == (again.status_code, again.json())
+    origin = {"threadId": thread, "seq": len(before)}
+    assert (made.status_code, made.json()["forkedFrom"], made.json()["parent"]) == (201, origin, None)
+    fork = made.json()["id"]
+    assert finished(http, agency, fork)["data"] == "third"
+    state = http.get(f"/agency/{agency}/agent/{fork}/state").json()["state"]
+    assert (state["files"], state["thread"]["forkedFrom"]) == ({"/a": "one"}, origin)
+    assert [event["data"] for event in stored(http, agency, fork)][1 : len(before)] == [
+        {**event["data"], "runId": f"{fork}.1"} for event in before[1:]
+    ]
+    listed = http.get(f"/agency/{agency}/agents").json()["agents"]
+    assert [each["forkedFrom"] for each in listed] == [None, origin]
+
+
+def test_a_message_is_edited_and_run_again(http: httpx.Client, agency: str) -> None:
+    thread = create(http, agency, say("first"))
+    finished(http, agency, thread)
+    http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say("second"))})
+    finished(http, agency, thread)
+    messages = http.get(f"/agency/{agency}/agent/{thread}/state").json()["state"]["messages"]
+    body = {"beforeMessage": messages[2]["id"], "messages": message(say("another"))}
+    fork = http.post(f"/agency/{agency}/agent/{thread}/fork", json=body).json()["id"]
+    assert finished(http, agency, fork)["data"] == "another"
+    edited = http.get(f"/agency/{agency}/agent/{fork}/state").json()["state"]["messages"]
+    assert [each["content"] for each in edited[1::2]] == ["first", "another"]
+    assert edited[:2] == messages[:2]
+
+
+def test_a_fork_that_makes_no_sense_is_refused(http: httpx.Client, agency: str) -> None:
+    thread = create(http, agency, say("first"))
+    finished(http, agency, thread)
+    where = f"/agency/{agency}/agent/{thread}/fork"
+    wrong: tuple[Json, ...] = (
+        {"afterSeq": 0},
+        {"afterSeq": 10_000},
+        {"beforeMessage": "m9.9"},
+        {"afterSeq": 1, "beforeMessage": "m1.1"},
+    )
+    for body in wrong:
+        assert_problem(http.post(where, json=body), 400, "ERR_INVALID_INPUT")
+    other = http.post("/agencies", json={"name": "other"}).json()["id"]
+    for missing in (f"/agency/{agency}/agent/thr_nobody/fork", f"/agency/{other}/agent/{thread}/fork"):
+        assert_problem(http.post(missing, json={}), 404, "ERR_NOT_FOUND")
+    assert len(http.get(f"/agency/{agency}/agents").json()["agents"]) == 1
+    assert http.post(where).status_code == 201, "without a body, as it is now"
+
+
 def test_events_come_in_pages_that_follow_each_other(http: httpx.Client, agency: str) -> None:
     thread = create(http, agency, say("Hello."))
     finished(http, agency, thread)

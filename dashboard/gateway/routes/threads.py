@@ -106,6 +106,29 @@ async def _check_meant(thread: ThreadHandle, body: api.Invocation) -> None:
         raise InvalidInput(f"agentType is {body.agent_type!r:.100}, and the thread's agent is {meant!r}")
 
 
+@router.post(
+    "/agent/{thread_id}/fork",
+    status_code=status.HTTP_201_CREATED,
+    dependencies=[Operator],
+    responses=refusals(404, 409),
+)
+async def fork(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, request: Request, body: api.NewFork | None = None
+) -> ThreadMetadata:
+    """A new thread that begins as this one was: after one of its events, before one of its user's messages, or as it is
+    now. With messages it goes on at once; this one is not changed."""
+    wanted = body or api.NewFork()
+    key = wanted.idempotency_key
+    made = await cluster.thread(agency_id, thread_id).fork(
+        api.as_messages(wanted.messages),
+        after_seq=wanted.after_seq,
+        before_message=wanted.before_message,
+        thread_id=None if key is None else derived("thr", agency_id, thread_id, key),
+        request=request_context(request),
+    )
+    return await made.metadata()
+
+
 @router.get("/agent/{thread_id}/state", dependencies=[Viewer], responses=refusals(404))
 async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.StateAndRun:
     """The conversation, the tools, and what the middleware keep: todos, files, subagents."""
