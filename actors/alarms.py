@@ -31,6 +31,11 @@ class Alarms:
             heapq.heapify(self._queue)
         self._changed.set()
 
+    def no_later(self, address: Address, due: int) -> None:
+        """Set an alarm, unless there is one that rings before."""
+        if (known := self._due.get(address)) is None or due < known:
+            self.set(address, due)
+
     def drop(self, address: Address) -> None:
         self._due.pop(address, None)
 

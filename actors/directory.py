@@ -138,7 +138,7 @@ class Directory:
             if await asyncio.to_thread(is_unfinished, self._files.of(Address(agency))):
                 self._background.go(self._finish(agency))
             if (due := await asyncio.to_thread(peek_due, self._files.of(Address(agency)))) is not None:
-                self._bells.set(Address(agency), due)
+                self._bells.no_later(Address(agency), due)  # it may be awake, and know better
         found = await asyncio.to_thread(self._files.all_threads)
         for start in range(0, len(found), SCAN_CHUNK):
             chunk = found[start : start + SCAN_CHUNK]
@@ -382,11 +382,10 @@ class Directory:
         """Have an agency start what its schedules want, sooner or later."""
         try:
             await (await self._control()).run_due(address.agency)
-        except NotFound:
-            pass  # it was deleted
         except Exception as error:  # whatever it was, schedules go on
-            log.warning("agency %s cannot run its schedules yet: %r", address, error)
-            self._bells.set(address, now_ms() + AGAIN_MS)
+            if self._files.of(address).exists():  # else it was deleted
+                log.warning("agency %s cannot run its schedules yet: %r", address, error)
+                self._bells.no_later(address, now_ms() + AGAIN_MS)
 
     async def _tell(self, address: Address, method: str, *args: object) -> None:
         missed = 0

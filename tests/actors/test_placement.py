@@ -300,6 +300,14 @@ async def test_a_dropped_alarm_does_not_ring(bell: Bell) -> None:
     assert bell.rung.empty()
 
 
+async def test_an_alarm_that_is_wanted_no_later_does_not_put_off_an_earlier_one(bell: Bell) -> None:
+    now = now_ms()
+    for due in (80, 40, 60):
+        bell.alarms.no_later(A, now + due)
+    assert bell.alarms.all() == {A: now + 40}
+    assert await bell.next() == A
+
+
 async def test_an_alarm_that_is_set_again_and_again_takes_no_more_room(bell: Bell) -> None:
     later = now_ms() + 60_000
     bell.alarms.set(B, now_ms() + 30)

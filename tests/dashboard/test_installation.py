@@ -123,6 +123,7 @@ CHECKS = (
 )
 
 
+@pytest.mark.timeout(300)  # some thousand requests, on machines that may be slow
 @pytest.mark.parametrize("known", [False, True], ids=["unknown names", "names that exist"])
 def test_nothing_that_fits_the_document_or_does_not_gets_a_5xx_or_an_undocumented_answer(
     gateway: Server, http: httpx.Client, agency: str, tmp_path: Path, known: bool
@@ -130,15 +131,17 @@ def test_nothing_that_fits_the_document_or_does_not_gets_a_5xx_or_an_undocumente
     thread = create(http, agency, say("done"))
     finished(http, agency, thread)
     config = tmp_path / "schemathesis.toml"
-    names = f'[parameters]\nagency_id = "{agency}"\nthread_id = "{thread}"\n' if known else ""
-    config.write_text(names)
+    daily = {"name": "daily", "agentType": "clerk", "message": "Bake!", "kind": "cron", "cron": "0 6 * * *"}
+    schedule = http.post(f"/agency/{agency}/schedules", json=daily).json()["id"]
+    ids = {"agency_id": agency, "thread_id": thread, "schedule_id": schedule} if known else {}
+    config.write_text("\n".join(["[parameters]", *(f'{name} = "{value}"' for name, value in ids.items()), ""]))
     command = ["--config-file", str(config), "run", f"{gateway.url}/openapi.json", "--checks", CHECKS]
     command += ["--max-examples", "5", "--phases", "examples,coverage,fuzzing", "--generation-deterministic"]
     command += ["--continue-on-failure", "--request-timeout", "30", "--workers", "1"]
     if known:
         command += ["--exclude-method", "DELETE"]
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("st")), *command], cwd=tmp_path, capture_output=True, text=True, timeout=110
+        [str(Path(sys.executable).with_name("st")), *command], cwd=tmp_path, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stdout[-6_000:]
     assert "Tested: " in done.stdout
