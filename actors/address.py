@@ -41,6 +41,10 @@ class Files:
 
     data_dir: Path
 
+    def prepare(self) -> None:
+        """Make the data folder, if it is not there: its owner's alone, for whole conversations are in it."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+
     def folder(self, agency: str) -> Path:
         return self.data_dir / "agencies" / agency
 

@@ -119,7 +119,7 @@ class Directory:
 
     async def _lock_folder(self) -> bool:
         """Whether the data folder is ours. Another directory on it, of another namespace or cluster, would fight us."""
-        self._settings.data_dir.mkdir(parents=True, exist_ok=True)
+        self._files.prepare()
         self._lock = (self._settings.data_dir / "directory.lock").open("w")
         deadline = time.monotonic() + LOCK_SECONDS  # one that has just died may not be quite gone
         while time.monotonic() < deadline:

@@ -24,6 +24,7 @@ import ray
 from pydantic import ValidationError
 from ray._raylet import Config  # type: ignore[attr-defined]  # Ray's only way to see RAY_AUTH_MODE after its import
 
+from actors.address import Files
 from actors.settings import Settings
 from agency.errors import NotFound, Unavailable
 from agency.wire import Wire
@@ -59,7 +60,8 @@ def join(settings: Settings, *, start: bool = True) -> None:
     address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
     if address is None:
         if start:
-            _folder(settings.data_dir).mkdir(parents=True, exist_ok=True)
+            Files(settings.data_dir).prepare()
+            _folder(settings.data_dir).mkdir(exist_ok=True)
         with _alone(settings.data_dir):
             running = find(settings.data_dir)
             if running is not None:
