@@ -12,7 +12,7 @@ from agency.clock import now_ms
 from agency.errors import ToolError
 from agency.events import NewEvent, subagent_completed, subagent_spawned
 from agency.messages import MESSAGE_CHARS
-from agency.parcels import Cancel, Note, Spawn, child_id
+from agency.parcels import THREAD_ID, Cancel, Note, Spawn, child_id
 from agency.store import records
 from agency.store.draft import Draft
 from agency.turn.outcomes import Deferred
@@ -39,6 +39,7 @@ class ToolContext:
     token: str
     spawned: bool = False
     deferred: bool = False
+    sent: int = 0
 
     def spawn(
         self,
@@ -111,6 +112,8 @@ class ToolContext:
         parent = self.thread.parent
         if to == "parent" and parent is None:
             raise ToolError("you have no parent", kind="invalid_request")
+        if to == self.thread.id or not THREAD_ID.fullmatch(to):
+            raise ToolError(f"{to!r:.100} is no other agent", kind="invalid_request")
         if not text.strip() or len(text) > MESSAGE_CHARS:
             raise ToolError(f"a message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
         for child in self.children():
@@ -122,9 +125,10 @@ class ToolContext:
             agent_type=self.thread.agent_type,
             family=self.thread.family,
             text=text,
-            key=self.idempotency_key,
+            key=f"{self.idempotency_key}.{self.sent}",
         )
         records.send(self.store, note)
+        self.sent += 1
 
     def _start(
         self,

@@ -28,6 +28,12 @@ IN_DOUBT = (
     "the process died while this call was running. It may or may not have taken effect: "
     "find out before you do anything that depends on it, and do not simply repeat it"
 )
+STOPPED = Failure(
+    kind="external",
+    source="runtime",
+    message="a new message came first, and this call was stopped while it was running. It may or may not have taken "
+    "effect: find out before you do anything that depends on it, and do not simply repeat it",
+)
 
 
 class CallRunner:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from pydantic_core import from_json, to_json
@@ -103,7 +104,7 @@ class Driver:
         self._budget = budget
         self._on_commit = on_commit
         self._asker = asker
-        self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended)
+        self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended, lambda: self.paused)
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -139,8 +140,16 @@ class Driver:
             self._deadline = records.approval_timer(self.n, state.effect)
         if self.active and self.interruptible and records.is_interrupted(self._store):
             self._interrupt_now()
+        elif isinstance(state, WaitingTools) and self._unfinished is not None and self.paused:
+            self._unfinished = None
+            self._batches.recover(fx.CallTools(id=state.effect, calls=state.runnable()), self.n)
         else:
-            self._go_on(self._poll(self._store.draft(self.n)))
+            draft = self._store.draft(self.n)
+            request = self._poll(draft)
+            if draft:  # what was being done when a person paused the run begins no more
+                records.save_run(draft, self.n, status_of(self.machine), self.machine.dump())
+                self.commit(draft)
+            self._go_on(request)
         self.family.look(self.n)
 
     def begin(
@@ -171,6 +180,11 @@ class Driver:
     def interruptible(self) -> bool:
         """Whether the run does something that can be interrupted; one that has used up a limit does not."""
         return self.machine is not None and self.machine.exhausted_by is None
+
+    @property
+    def paused(self) -> bool:
+        """Whether a person wants nothing new to begin."""
+        return self.machine is not None and self.machine.held
 
     @property
     def active(self) -> bool:
@@ -383,6 +397,8 @@ class Driver:
         if self.error is None:
             self.error = error
             self._feed.close()
+        for ending in self._endings - {asyncio.current_task()}:
+            ending.cancel()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 
@@ -461,17 +477,20 @@ class Driver:
         assert self.machine is not None
         self._request = None
         draft, state = self._store.draft(self.n), self.machine.state
+        known: dict[str, Settled] = {}
         if isinstance(state, WaitingTools):
             self.family.call_back_calls(draft, self.n, state.effect)
+            known = self.family.leave(draft)
             if state.effect == self._unfinished:
                 self._batches.take_up(draft, fx.CallTools(id=state.effect, calls=state.runnable()))
         self._unfinished = None
         records.drop_run_timers(draft)
-        records.drop_waits(draft)
         records.forget_all_calls(draft)
         try:
-            if (dropped := self._batches.drop(draft, INTERRUPTED)) is not None:
+            if (dropped := self._batches.drop(draft, INTERRUPTED, known, goes_on=True)) is not None:
                 self.machine.handle(dropped)
+            for call_id, outcome in known.items():
+                self._take_result(draft, call_id, outcome)
             if self.machine.outcome is None:  # else a tool has ended the run, and the next begins with the message
                 said = tuple(post.message for post in records.take_inbox(self._store, draft))
                 self.machine.handle(fx.RunInterrupted(at=now_ms(), messages=said))
@@ -479,6 +498,14 @@ class Driver:
             self.fail(error)
             raise
         self.advance(draft)
+
+    def _take_result(self, draft: Draft, call_id: str, outcome: Settled) -> None:
+        """Give a call its result that still waits for children."""
+        assert self.machine is not None
+        effect = self.machine.outstanding or 0
+        if (pending := self._deferred_call(self.n, effect, call_id)) is not None:
+            emit_end(draft, pending, outcome)
+            self.machine.handle(fx.CallSettled(id=effect, at=now_ms(), call_id=call_id, outcome=outcome))
 
     def _batch_ended(self, draft: Draft, answer: fx.ToolsAnswered, failed_hook: HookFailed | None) -> None:
         self.advance(draft, answer, *([_aborted(failed_hook)] if failed_hook else []))
@@ -527,8 +554,9 @@ class Driver:
             if self._awaited(draft.run, request.id):
                 self.advance(draft, fx.BudgetSpent(id=request.id, at=now_ms(), code=code))
             return
-        if request.id == 1:
+        if self._pipeline.sees_runs_start and not records.is_start_told(self._store, self.n):
             await self._pipeline.on_run_start(draft, self.run_id)
+            records.keep_start(draft, self.n)
         await self._pipeline.plan(draft, self.run_id, plan)
         if self._awaited(draft.run, request.id):
             self._take_surface(draft, request, plan)
@@ -698,6 +726,7 @@ class Driver:
         self._check_code(run, effect)
         draft, review = self._store.draft(run), Review()
         tool = self._pipeline.tools.get(call.call.name)
+        call = replace(call, hidden=() if tool is None else tool.hidden)
         failed_hook: HookFailed | None = None
         await self._pipeline.on_model_result(draft, self.run_id, fx.ModelReply(tool_calls=(call.call,)), review)
         self._check_code(run, effect)

@@ -97,6 +97,12 @@ class Family:
 
     # Who waits for them.
 
+    def leave(self, draft: Draft) -> dict[str, Settled]:
+        """Nobody waits any longer; what the calls that did are told so far."""
+        left = records.waits(self._store)
+        records.drop_waits(draft)
+        return {wait.call: self._outcome(wait) for wait in left}
+
     def look(self, run: int) -> None:
         """Give the calls their results that have waited long enough."""
         for wait in records.waits(self._store):
@@ -116,8 +122,10 @@ class Family:
     def _end_wait(self, wait: records.Wait) -> None:
         draft = self._store.draft(wait.run)
         records.drop_wait(draft, wait)
-        children = [child for child in records.children(self._store) if child.token in wait.tokens]
-        self._settle(draft, wait.run, wait.effect, wait.call, Success(content=told(children)))
+        self._settle(draft, wait.run, wait.effect, wait.call, self._outcome(wait))
+
+    def _outcome(self, wait: records.Wait) -> Success:
+        return Success(content=told([child for child in records.children(self._store) if child.token in wait.tokens]))
 
 
 def told(children: Sequence[records.Child]) -> str:

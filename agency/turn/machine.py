@@ -789,6 +789,8 @@ class TurnMachine:
             failure = fx.ModelFailure(code="ERR_INTERRUPTED", message=INTERRUPTED.reason)
             self._emit(_failed(state.request, failure))
         self._stop_work(INTERRUPTED)
+        if isinstance(state, st.WaitingCode):
+            self._say([Message(role="user", content=f"Output:\n{INTERRUPTED.text}", origin="code")])
         self._say(given.messages)
         self._m.attempts = self._m.overflows = self._m.cut = 0
         self._m.said = ""
