@@ -108,7 +108,7 @@ class Driver:
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._interrupting = False
+        self._ending: Callable[[], fx.Input] | None = None
         self._held = False
         self._endings: set[asyncio.Task[None]] = set()
         self._unfinished: int | None = None
@@ -439,21 +439,21 @@ class Driver:
 
     async def _stop(self, ending: Callable[[], fx.Input] | None) -> None:
         """Stop the run once, however many ask for it, and see it through even if they go away. Without an ending, it is
-        only interrupted; whoever wants it to end then waits for that."""
-        if ending is not None and self._interrupting and self._stopping is not None:
-            await asyncio.wait({self._stopping})
+        only interrupted, unless somebody wants it to end meanwhile."""
         if self._stopping is None or self._stopping.done():
-            self._interrupting = ending is None
-            self._stopping = asyncio.create_task(self._stop_now(ending), name=f"stop {self.run_id}")
+            self._ending = ending
+            self._stopping = asyncio.create_task(self._stop_now(), name=f"stop {self.run_id}")
+        elif self._ending is None:
+            self._ending = ending
         await asyncio.shield(self._stopping)
 
-    async def _stop_now(self, ending: Callable[[], fx.Input] | None) -> None:
+    async def _stop_now(self) -> None:
         run = self.n
         await self.hold()
         try:
             if self.active and self.n == run and self.error is None:
-                if ending is not None:
-                    self._end(ending())
+                if self._ending is not None:
+                    self._end(self._ending())
                 elif records.is_interrupted(self._store):  # else it has joined already
                     self._interrupt_now()
         finally:
