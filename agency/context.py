@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -37,6 +37,8 @@ class ToolContext:
     store: Draft
     effect: int
     token: str
+    starting: set[str] = field(default_factory=set)
+    """The children that calls which run just now have started."""
     spawned: bool = False
     deferred: bool = False
     sent: int = 0
@@ -77,6 +79,10 @@ class ToolContext:
     def children(self) -> list[records.Child]:
         """The threads that this one has started, oldest first."""
         return records.children(self.store)
+
+    def at_work(self) -> int:
+        """How many children are at work, those included that other calls are just starting."""
+        return len(self.starting.union(child.token for child in self.children() if child.status == "waiting"))
 
     def wait_for(self, children: Sequence[str], *, timeout_ms: int | None = None) -> Deferred:
         """Wait until these children, which work in the background, have all ended, or the time is over. The tool
@@ -178,6 +184,7 @@ class ToolContext:
         )
         records.send(self.store, order)
         self.store.emit(subagent_spawned(child, agent_type, self.call_id, background=background))
+        self.starting.add(self.token)
         self.spawned = True
         return child
 

@@ -54,6 +54,7 @@ class CallRunner:
         self._runtime = runtime
         self._agents = agents
         self._offered = offered
+        self._starting: set[str] = set()
 
     async def run(
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None
@@ -63,6 +64,14 @@ class CallRunner:
         The draft holds what the tool and the hooks wrote; of a call that failed, only what the hooks wrote after it.
         The last part is a hook that failed after the call had ended.
         """
+        try:
+            return await self._run(pending, run, effect, limit_s)
+        finally:
+            self._starting.discard(pending.key)
+
+    async def _run(
+        self, pending: PendingCall, run: int, effect: int, limit_s: float | None
+    ) -> tuple[CallOutcome, Draft, HookFailed | None]:
         draft = self._store.draft(run)
         outcome = await self._outcome(pending, draft, run, effect, limit_s)
         if outcome.status in ("failure", "canceled"):
@@ -107,6 +116,7 @@ class CallRunner:
             store=draft,
             effect=effect,
             token=pending.key,
+            starting=self._starting,
         )
 
     async def _invoke(self, tool: Tool, args: JsonValue, context: ToolContext, timeout: float | None) -> CallOutcome:

@@ -117,7 +117,7 @@ class Driver:
         """The timer for those who have to answer, if one may be set."""
         self._drops_queue = False
         self._spent_before = records.spent(store)
-        self.family = Family(store, self._settle_call, self.commit)
+        self.family = Family(store, self._settle_call, self.take)
         self.n = 0
         self.machine: TurnMachine | None = None
         self.error: BaseException | None = None
@@ -256,10 +256,9 @@ class Driver:
             asyncio.get_running_loop().call_soon(self._children_changed)
 
     def _children_changed(self) -> None:
-        """Somebody may have waited for that; and a note of it may start a run."""
+        """Somebody may have waited for that."""
         if self.error is None and not self._store.closed:
             self.family.look(self.n)
-            self._go_on(None)
 
     def _poll(self, draft: Draft) -> fx.Request | None:
         """Stage the machine's notices; the effect that wants an answer, if there is one."""

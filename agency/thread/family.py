@@ -36,10 +36,11 @@ class Settle(Protocol):
 
 
 class Family:
-    def __init__(self, store: ThreadStore, settle: Settle, commit: Callable[[Draft], None]) -> None:
+    def __init__(self, store: ThreadStore, settle: Settle, take: Callable[[Draft], None]) -> None:
+        """`take` commits what has come from outside; it may start a run."""
         self._store = store
         self._settle = settle
-        self._commit = commit
+        self._take = take
         self._spent = records.spent_by_children(store)
 
     # What they have used.
@@ -70,7 +71,7 @@ class Family:
             return
         if not any(child.token in wait.tokens for wait in records.waits(self._store)):
             draft.post(Message(role="user", content=_note(child, status, report), origin=NOTE_ORIGIN))
-        self._commit(draft)
+        self._take(draft)
 
     def timed_out(self, draft: Draft, token: str) -> bool:
         """A child has not ended in time: it is called back. Whether there was one."""
