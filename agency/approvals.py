@@ -20,7 +20,7 @@ from agency.output import Schema, validator
 from agency.store.draft import Draft
 from agency.tools import Tool
 from agency.turn.effects import Ask, PendingCall
-from agency.turn.outcomes import OnTimeout, Risk
+from agency.turn.outcomes import Asked, OnTimeout, Risk
 from agency.wire import Wire
 
 if TYPE_CHECKING:
@@ -74,12 +74,15 @@ NO_POLICY = Policy()
 
 def risk_of(call: ToolCall, tool: Tool | None, *rules: Sequence[Rule]) -> Risk:
     """How risky a call is: by the first rule that fits, else by the tool's own word."""
-    ruled = ruled_risk(call, (rule for some in rules for rule in some))
+    ruled = ruled_risk(call, tool, [rule for some in rules for rule in some])
     return ruled or ("high" if tool is None else tool.risk_of(call.args))
 
 
-def ruled_risk(call: ToolCall, rules: Iterable[Rule]) -> Risk | None:
-    """The risk that the first rule which fits gives a call; None if none does."""
+def ruled_risk(call: ToolCall, tool: Tool | None, rules: Sequence[Rule]) -> Risk | None:
+    """The risk that the first rule which fits gives a call; None if none does. Rules look at the arguments as the tool
+    will get them, so that no way of writing them gets around a rule."""
+    if tool is not None and any(rule.when is not None for rule in rules):
+        call = call.model_copy(update={"args": tool.arguments.stated(call.args)})
     return next((rule.risk for rule in rules if rule.fits(call)), None)
 
 
@@ -88,9 +91,10 @@ def _compiled(schema: bytes) -> Validator:
     return validator(from_json(schema), "the schema of a rule")
 
 
-def approval_id(thread_id: str, call: PendingCall) -> str:
-    """The name of exactly this call with exactly these arguments, of this thread and this moment of it."""
-    what = to_json([call.key, call.attempt, call.call.name, call.call.args])
+def approval_id(thread_id: str, call: PendingCall, asked: Asked) -> str:
+    """The name of exactly this call with exactly these arguments, of this thread and this moment of it: a call that is
+    in doubt after it was approved once is another question."""
+    what = to_json([call.key, call.attempt, call.call.name, call.call.args, call.approved, asked.in_doubt, asked.since])
     return f"{thread_id}:{hashlib.blake2b(what, digest_size=10).hexdigest()}"
 
 

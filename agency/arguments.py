@@ -42,6 +42,15 @@ class Arguments:
             raise InvalidInput(f"wrong arguments for {tool}: {explain(error)}") from error
         return {parameter: getattr(bound, name) for name, parameter in self.names.items()}
 
+    def stated(self, args: JsonValue) -> JsonValue:
+        """The arguments as the function will get them, by the names of the schema: of the declared types, and with
+        defaults. Those that are wrong are as they were sent."""
+        try:
+            values = self.model.model_validate(args).model_dump(mode="json", warnings="none")
+        except Exception:  # they are the model's, and validators may be anybody's
+            return args
+        return {_name_in_schema(self.model.model_fields[name]): value for name, value in values.items()}
+
 
 def arguments_of(function: AnyFunction, where: str, caller_locals: Mapping[str, Any]) -> Arguments:
     """Read a signature. What cannot be read raises `DefinitionError`, which begins with `where`."""
@@ -70,6 +79,11 @@ def arguments_of(function: AnyFunction, where: str, caller_locals: Mapping[str, 
         raise DefinitionError(f"{where}: no schema can be built: {str(error).splitlines()[0]}") from error
     assert isinstance(schema, dict)
     return Arguments(model, names, contexts[0] if contexts else None, schema)
+
+
+def _name_in_schema(field: FieldInfo) -> str:
+    named = field.validation_alias
+    return str(named.choices[0] if isinstance(named, AliasChoices) else named)
 
 
 def _hints(function: AnyFunction, where: str, caller_locals: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -12,7 +12,7 @@ from agency.clock import now_ms
 from agency.errors import ToolError
 from agency.events import NewEvent, subagent_completed, subagent_spawned
 from agency.messages import MESSAGE_CHARS
-from agency.parcels import Cancel, Note, Spawn, child_id
+from agency.parcels import THREAD_ID, Cancel, Note, Spawn, child_id
 from agency.store import records
 from agency.store.draft import Draft
 from agency.turn.outcomes import Deferred
@@ -37,8 +37,11 @@ class ToolContext:
     store: Draft
     effect: int
     token: str
+    starting: set[str] = field(default_factory=set)
+    """The children that calls which run just now have started."""
     spawned: bool = False
     deferred: bool = False
+    sent: int = 0
 
     def spawn(
         self,
@@ -77,6 +80,10 @@ class ToolContext:
         """The threads that this one has started, oldest first."""
         return records.children(self.store)
 
+    def at_work(self) -> int:
+        """How many children are at work, those included that other calls are just starting."""
+        return len(self.starting.union(child.token for child in self.children() if child.status == "waiting"))
+
     def wait_for(self, children: Sequence[str], *, timeout_ms: int | None = None) -> Deferred:
         """Wait until these children, which work in the background, have all ended, or the time is over. The tool
         returns what this returns; the result of the call is then what has come of each."""
@@ -111,6 +118,8 @@ class ToolContext:
         parent = self.thread.parent
         if to == "parent" and parent is None:
             raise ToolError("you have no parent", kind="invalid_request")
+        if to == self.thread.id or not THREAD_ID.fullmatch(to):
+            raise ToolError(f"{to!r:.100} is no other agent", kind="invalid_request")
         if not text.strip() or len(text) > MESSAGE_CHARS:
             raise ToolError(f"a message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
         for child in self.children():
@@ -122,9 +131,10 @@ class ToolContext:
             agent_type=self.thread.agent_type,
             family=self.thread.family,
             text=text,
-            key=self.idempotency_key,
+            key=f"{self.idempotency_key}.{self.sent}",
         )
         records.send(self.store, note)
+        self.sent += 1
 
     def _start(
         self,
@@ -174,6 +184,7 @@ class ToolContext:
         )
         records.send(self.store, order)
         self.store.emit(subagent_spawned(child, agent_type, self.call_id, background=background))
+        self.starting.add(self.token)
         self.spawned = True
         return child
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -38,7 +37,7 @@ from agency.errors import (
 )
 from agency.events import OURS, timestamp
 from agency.messages import Message
-from agency.parcels import AnyParcel, Cancel, Note, Report, Spawn
+from agency.parcels import THREAD_ID, AnyParcel, Cancel, Note, Report, Spawn
 from agency.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent
@@ -55,8 +54,6 @@ log = logging.getLogger(__name__)
 
 HOPELESS = (DefinitionError, HookFailed, InvalidInput, NewerStore, NotAThreadStore, NotFound)
 """What keeps a child from starting however often it is tried."""
-
-_THREAD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class LocalRuntime:
@@ -274,7 +271,7 @@ class LocalRuntime:
 
     def _new_id(self, wanted: str | None) -> str:
         new = wanted or f"thr_{secrets.token_hex(8)}"
-        if not _THREAD_ID.fullmatch(new):
+        if not THREAD_ID.fullmatch(new):
             raise InvalidInput(f"a thread's id is letters, digits, '-' and '_', not {new!r}")
         if holds_thread(self._path(new)):
             raise InvalidInput(f"there is a thread {new!r} already")

@@ -7,6 +7,7 @@ report is taken once for its token.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
@@ -15,6 +16,7 @@ from agency.blueprint import ParentInfo, RequestContext
 from agency.spending import Spent
 from agency.wire import Wire
 
+THREAD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ChildStatus = Literal["completed", "failed", "canceled", "timed_out"]
 
 

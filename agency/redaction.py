@@ -1,20 +1,23 @@
 """What people are shown of a call's arguments: no secrets, and nothing endless. What runs is never touched.
 
-What is hidden: the values of arguments that a tool declares as secret (pydantic's `SecretStr`), those under names that
-secrets go by, and text that looks like a key or a token wherever it stands. Somebody who edits the arguments edits what
-they were shown, so `restored` puts back what they have left as it was.
+What is hidden: arguments that a tool declares as secret (pydantic's `SecretStr`) or that hold something secret, text
+under names that secrets go by, and text that looks like a key or a token wherever it stands. Somebody who edits the
+arguments edits what they were shown, so `restored` puts back what they have left as it was; a placeholder never runs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from pydantic import JsonValue
+
+from agency.errors import InvalidInput
 
 HIDDEN = "••••••"
 SHOWN_CHARS = 2_000
 """A longer text is cut."""
+_PLACEHOLDER = re.compile(HIDDEN + r"|… \(\d+ more characters\)$")
 
 _SECRET_NAME = re.compile(
     r"(?:^|[^a-z])(?:pass(?:word|wd|phrase)|secret|token|api[^a-z]?key|authorization|credentials?|private[^a-z]?key)s?$",
@@ -36,8 +39,15 @@ def shown(args: JsonValue, hidden: Collection[str] = (), *, longest: int | None 
 
 
 def restored(edited: JsonValue, original: JsonValue, hidden: Collection[str] = ()) -> JsonValue:
-    """Arguments as a person has edited them, with the real values where these are as they were shown."""
-    return _back(edited, original, shown(original, hidden))
+    """Arguments as a person has edited them, with the real values where these are as they were shown. `InvalidInput` if
+    what was hidden or cut stands where nobody can know what it stands for."""
+    back = _back(edited, original, shown(original, hidden))
+    left = {text for text in _texts(back) if _PLACEHOLDER.search(text)}
+    if unknown := left.difference(_texts(original)):
+        raise InvalidInput(
+            f"{min(unknown)!r:.100} holds what was hidden or cut: leave such a value as it was shown, or give a new one"
+        )
+    return back
 
 
 def secret_names(schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
@@ -45,23 +55,45 @@ def secret_names(schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return ()
-    return tuple(name for name, described in properties.items() if _is_secret(described))
+    return tuple(name for name, described in properties.items() if _holds_secret(described, schema, set()))
 
 
-def _is_secret(described: JsonValue) -> bool:
+def _holds_secret(described: JsonValue, schema: Mapping[str, JsonValue], seen: set[str]) -> bool:
+    """Whether a part of a schema describes something secret, at whatever depth; `seen` are references taken already."""
+    if isinstance(described, list):
+        return any(_holds_secret(each, schema, seen) for each in described)
     if not isinstance(described, dict):
         return False
-    forms = described.get("anyOf")
-    return (
-        described.get("writeOnly") is True
-        or described.get("format") == "password"
-        or (isinstance(forms, list) and any(_is_secret(form) for form in forms))
-    )
+    if described.get("writeOnly") is True or described.get("format") == "password":
+        return True
+    named = described.get("$ref")
+    if isinstance(named, str) and named not in seen:
+        seen.add(named)
+        definitions = schema.get("$defs")
+        known = definitions.get(named.removeprefix("#/$defs/")) if isinstance(definitions, dict) else None
+        if _holds_secret(known, schema, seen):
+            return True
+    return any(_holds_secret(each, schema, seen) for each in described.values())
 
 
 def _named(name: str, value: JsonValue, hidden: bool, longest: int | None) -> JsonValue:
-    is_secret = isinstance(value, str) and _SECRET_NAME.search(_HUMP.sub("_", name)) is not None
-    return HIDDEN if value is not None and (hidden or is_secret) else _value(value, longest)
+    if hidden and value is not None:
+        return HIDDEN
+    is_secret = _SECRET_NAME.search(_HUMP.sub("_", name)) is not None
+    return _without_texts(value) if is_secret else _value(value, longest)
+
+
+def _without_texts(value: JsonValue) -> JsonValue:
+    """What stands under a secret's name. Numbers are shown: they count tokens more often than they are one."""
+    match value:
+        case str():
+            return HIDDEN
+        case list():
+            return [_without_texts(each) for each in value]
+        case dict():
+            return {name: _without_texts(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _value(value: JsonValue, longest: int | None) -> JsonValue:
@@ -91,6 +123,19 @@ def _back(edited: JsonValue, original: JsonValue, seen: JsonValue) -> JsonValue:
             for name, value in edited.items()
         }
     if isinstance(edited, list) and isinstance(original, list) and isinstance(seen, list):
-        pairs = min(len(edited), len(original))
-        return [*(_back(*each) for each in zip(edited, original, seen, strict=False)), *edited[pairs:]]
+        if len(edited) == len(seen):
+            return [_back(*each) for each in zip(edited, original, seen, strict=True)]
+        return [original[seen.index(each)] if seen.count(each) == 1 else each for each in edited]
     return edited
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from _texts(each)
+        case dict():
+            for each in value.values():
+                yield from _texts(each)

@@ -85,7 +85,8 @@ class Tool:
         if not callable(self.risk):
             return self.risk
         try:
-            risk = self.risk(args if isinstance(args, dict) else {})
+            stated = self.arguments.stated(args)
+            risk = self.risk(stated if isinstance(stated, dict) else {})
         except Exception:  # the arguments are the model's
             return "high"
         return risk if risk in get_args(Risk) else "high"

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from agency import HookContext, Middleware, ModelReply, OnTimeout, Plan, Rule, always_approved, risk_of
+from agency import HookContext, Middleware, ModelReply, OnTimeout, Plan, Rule, risk_of
 
 
 class HitlConfig(BaseModel):
@@ -41,10 +41,10 @@ class Hitl(Middleware[HitlConfig]):
     async def on_model_result(self, ctx: HookContext[HitlConfig], reply: ModelReply) -> None:
         if not reply.tool_calls:
             return
-        config, policy, always = ctx.config, ctx.policy, always_approved(ctx.store)
+        config, policy = ctx.config, ctx.policy
         for call in reply.tool_calls:
             risk = risk_of(call, ctx.tools.get(call.name), policy.rules, config.rules)
-            if call.name in always or (risk == "low" and call.name not in config.tools):
+            if risk == "low" and call.name not in config.tools:
                 continue
             own = config if config.timeout_ms is not None else policy
             ctx.ask(call.id, risk=risk, timeout_ms=own.timeout_ms, on_timeout=own.on_timeout)

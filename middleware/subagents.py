@@ -85,7 +85,7 @@ def _check_limits(section: SubagentsConfig, ctx: ToolContext) -> None:
     if ctx.thread.depth >= section.max_depth:
         message = f"agents may start agents {section.max_depth} deep, and you are at the end: do it yourself"
         raise ToolError(message, kind="resource_limit")
-    running = sum(child.status == "waiting" for child in ctx.children())
+    running = ctx.at_work()
     if running >= section.max_running:
         message = f"{running} tasks are at work, which is the most there may be: wait for one to end"
         raise ToolError(message, kind="resource_limit")

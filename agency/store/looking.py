@@ -32,6 +32,8 @@ BUSY_SECONDS = 10
 ATTEMPTS = 10
 CHILDREN_TELL = 2
 """The version of a file since which it holds what children have used."""
+CALLS_WAIT = 3
+"""The version of a file since which calls may wait for children that others have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,12 @@ class Glance:
 
 
 _RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
-_LEFT = "EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM outbox)"
+_UNTOLD = "EXISTS (SELECT 1 FROM kv WHERE owner = 'run_end')"
+_LEFT = f"EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM outbox) OR {_UNTOLD}"
+_WAITED = """
+    SELECT 1 FROM waits WHERE NOT EXISTS
+    (SELECT 1 FROM json_each(tokens) JOIN children ON token = json_each.value WHERE status = 'waiting')
+"""
 _REASON = "CASE status WHEN 'paused' THEN json_extract(CAST(machine AS TEXT), '$.paused') END"
 _BORN = "(SELECT json_extract(value, '$.createdAt') FROM meta WHERE key = 'metadata')"
 _GLANCE = f"""
@@ -91,6 +98,8 @@ def _glance(db: sqlite3.Connection) -> tuple[tuple[Any, ...], Spent, Spent]:
     ended = [Spent.model_validate_json(body) for (body,) in db.execute("SELECT value FROM meta WHERE key = 'spent'")]
     active = [_spent(machine) for (machine,) in db.execute(_ACTIVE)]
     (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version >= CALLS_WAIT and db.execute(_WAITED).fetchone():  # those that a call waits for have ended
+        row = (0, *row[1:])
     told = db.execute("SELECT spent FROM children WHERE spent IS NOT NULL") if version >= CHILDREN_TELL else ()
     children = [Spent.model_validate_json(body) for (body,) in told]
     return row, sum([*ended, *active], Spent()), sum(children, Spent())

@@ -57,6 +57,18 @@ def last_run(store: ThreadStore) -> StoredRun | None:
     return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 
+_RUN_START = "run_start"
+
+
+def keep_start(draft: Draft, n: int) -> None:
+    """The middleware know that a run has begun; only the latest matters."""
+    draft.put(_RUN_START, "latest", n)
+
+
+def is_start_told(store: ThreadStore, n: int) -> bool:
+    return bool(store.query("SELECT 1 FROM kv WHERE owner = ? AND value = ?", (_RUN_START, str(n))))
+
+
 _RUN_END = "run_end"
 
 

@@ -17,10 +17,12 @@ from agency.errors import HookFailed
 from agency.store import records
 from agency.store.draft import NOTHING, Draft
 from agency.store.store import ThreadStore
-from agency.thread.calls import CallRunner, in_doubt, is_doubtful
+from agency.thread.calls import IN_DOUBT, STOPPED, CallRunner, in_doubt, is_doubtful
 from agency.tools import Tool
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Settled, Success
+
+NO_RESULTS: Mapping[str, Settled] = {}
 
 
 @dataclass(slots=True)
@@ -38,6 +40,11 @@ class Batch:
     @property
     def complete(self) -> bool:
         return len(self.outcomes) == len(self.calls)
+
+    def hand_back(self) -> None:
+        """What has no outcome comes again later."""
+        for call_id in self.calls:
+            self.outcomes.setdefault(call_id, Deferred(waits_for="batch"))
 
     def next_group(self) -> list[PendingCall]:
         """The calls to run next; empty when none is left."""
@@ -64,7 +71,8 @@ def grouped(calls: Iterable[PendingCall], tools: Mapping[str, Tool]) -> list[lis
 
 
 class BatchRunner:
-    """At most one batch is under way. `commit` writes a draft; `finish` feeds the machine and goes on."""
+    """At most one batch is under way. `commit` writes a draft; `finish` feeds the machine and goes on. In a run that a
+    person has `paused`, what has begun may end; the rest of the batch is handed back and comes again."""
 
     def __init__(
         self,
@@ -73,12 +81,14 @@ class BatchRunner:
         runner: CallRunner,
         commit: Callable[[Draft], None],
         finish: Callable[[Draft, ToolsAnswered, HookFailed | None], None],
+        paused: Callable[[], bool],
     ) -> None:
         self._store = store
         self._tools = tools
         self._runner = runner
         self._commit = commit
         self._finish = finish
+        self._paused = paused
         self._batch: Batch | None = None
         self.held = False
         """While the run is being stopped, what runs may end, and nothing begins."""
@@ -92,9 +102,9 @@ class BatchRunner:
         """Take up a batch that a crash interrupted; whether anything of it is left to run."""
         draft = self._store.draft(run)
         batch, recorded = self._recorded(draft, request)
-        if any(o.status == "deferred" and o.waits_for == "approval" for o in batch.outcomes.values()):
-            for call in request.calls:
-                batch.outcomes.setdefault(call.id, Deferred(waits_for="batch"))
+        asks = any(o.status == "deferred" and o.waits_for == "approval" for o in batch.outcomes.values())
+        if asks or self._paused():
+            batch.hand_back()
         if batch.complete:
             self._end(draft, batch)
             return False
@@ -110,6 +120,9 @@ class BatchRunner:
         for call_id, outcome in list(self._batch.outcomes.items()):
             if outcome.status == "deferred":
                 del self._batch.outcomes[call_id]
+                if outcome.waits_for == "approval":  # it is in doubt, and nobody will be asked
+                    self._batch.outcomes[call_id] = doubt = Failure(kind="external", source="runtime", message=IN_DOUBT)
+                    emit_end(draft, self._batch.calls[call_id], doubt)
 
     def _recorded(self, draft: Draft, request: CallTools) -> tuple[Batch, Mapping[str, CallOutcome | records.Began]]:
         """A batch with the results that its calls had when the process died, and what was recorded of them."""
@@ -134,15 +147,22 @@ class BatchRunner:
                     for call in group:
                         tasks.create_task(self._run(batch, call, seconds_left()))
 
-    def drop(self, draft: Draft, instead: Canceled) -> ToolsAnswered | None:
-        """Give up the batch under way: results where there are some, `instead` for the rest."""
+    def drop(
+        self, draft: Draft, instead: Canceled, known: Mapping[str, Settled] = NO_RESULTS, *, goes_on: bool = False
+    ) -> ToolsAnswered | None:
+        """Give up the batch under way: results where there are some, those that are `known` by now, `instead` for the
+        rest. If the run `goes_on`, it must know of calls that had begun and must not simply be repeated."""
         batch, self._batch = self._batch, None
         if batch is None:
             return None
+        begun = {call.id for call in batch.next_group()} if goes_on and batch.running else ()
         for call in batch.calls.values():
-            if call.id not in batch.outcomes:
-                batch.outcomes[call.id] = instead
-                emit_end(draft, call, instead)
+            if call.id in batch.outcomes and call.id not in known:
+                continue
+            doubted = call.id in begun and is_doubtful(self._tools.get(call.call.name))
+            outcome = known.get(call.id) or (STOPPED if doubted else instead)
+            batch.outcomes[call.id] = outcome
+            emit_end(draft, call, outcome)
         return ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
 
     def take_result(self, draft: Draft, run: int, effect: int, call: str, outcome: Settled) -> bool:
@@ -176,6 +196,8 @@ class BatchRunner:
         emit_end(draft, call, outcome)
         batch.outcomes[call.id] = outcome
         batch.running -= 1
+        if batch.running == 0 and self._paused():
+            batch.hand_back()
         if batch.complete and not self.held:
             self._end(draft, batch)
             return

@@ -28,6 +28,12 @@ IN_DOUBT = (
     "the process died while this call was running. It may or may not have taken effect: "
     "find out before you do anything that depends on it, and do not simply repeat it"
 )
+STOPPED = Failure(
+    kind="external",
+    source="runtime",
+    message="a new message came first, and this call was stopped while it was running. It may or may not have taken "
+    "effect: find out before you do anything that depends on it, and do not simply repeat it",
+)
 
 
 class CallRunner:
@@ -48,6 +54,7 @@ class CallRunner:
         self._runtime = runtime
         self._agents = agents
         self._offered = offered
+        self._starting: set[str] = set()
 
     async def run(
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None
@@ -57,6 +64,14 @@ class CallRunner:
         The draft holds what the tool and the hooks wrote; of a call that failed, only what the hooks wrote after it.
         The last part is a hook that failed after the call had ended.
         """
+        try:
+            return await self._run(pending, run, effect, limit_s)
+        finally:
+            self._starting.discard(pending.key)
+
+    async def _run(
+        self, pending: PendingCall, run: int, effect: int, limit_s: float | None
+    ) -> tuple[CallOutcome, Draft, HookFailed | None]:
         draft = self._store.draft(run)
         outcome = await self._outcome(pending, draft, run, effect, limit_s)
         if outcome.status in ("failure", "canceled"):
@@ -101,6 +116,7 @@ class CallRunner:
             store=draft,
             effect=effect,
             token=pending.key,
+            starting=self._starting,
         )
 
     async def _invoke(self, tool: Tool, args: JsonValue, context: ToolContext, timeout: float | None) -> CallOutcome:

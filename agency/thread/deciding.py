@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from agency.approvals import approval_id
 from agency.errors import InvalidInput, WrongState
@@ -32,7 +33,7 @@ def checked_decisions(
         raise WrongState(f"no call of thread {thread_id} waits for a person")
     if not given:
         raise InvalidInput("there are no decisions; name at least one call")
-    named = {approval_id(thread_id, call): call.id for call in waiting.values()}
+    named = {approval_id(thread_id, call, state.asked(call.id)): call.id for call in waiting.values()}
     decisions: dict[str, Decision] = {}
     for name, decision in given.items():
         call_id = named.get(name, name)
@@ -47,7 +48,7 @@ def checked_decisions(
     return Decided(state.effect, decisions, always)
 
 
-def _refuse(thread_id: str, name: str, waiting: Mapping[str, PendingCall]) -> None:
+def _refuse(thread_id: str, name: str, waiting: Mapping[str, PendingCall]) -> NoReturn:
     if name.startswith(f"{thread_id}:"):
         raise WrongState(f"what {name!r} names was answered already, or has changed: look at what waits now")
     raise InvalidInput(f"[{name!r:.100}] do not wait for a person; {sorted(waiting)} do")

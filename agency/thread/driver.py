@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from pydantic_core import from_json, to_json
@@ -103,11 +104,11 @@ class Driver:
         self._budget = budget
         self._on_commit = on_commit
         self._asker = asker
-        self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended)
+        self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended, lambda: self.paused)
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._interrupting = False
+        self._ending: Callable[[], fx.Input] | None = None
         self._held = False
         self._endings: set[asyncio.Task[None]] = set()
         self._unfinished: int | None = None
@@ -116,7 +117,7 @@ class Driver:
         """The timer for those who have to answer, if one may be set."""
         self._drops_queue = False
         self._spent_before = records.spent(store)
-        self.family = Family(store, self._settle_call, self.commit)
+        self.family = Family(store, self._settle_call, self.take)
         self.n = 0
         self.machine: TurnMachine | None = None
         self.error: BaseException | None = None
@@ -139,8 +140,16 @@ class Driver:
             self._deadline = records.approval_timer(self.n, state.effect)
         if self.active and self.interruptible and records.is_interrupted(self._store):
             self._interrupt_now()
+        elif isinstance(state, WaitingTools) and self._unfinished is not None and self.paused:
+            self._unfinished = None
+            self._batches.recover(fx.CallTools(id=state.effect, calls=state.runnable()), self.n)
         else:
-            self._go_on(self._poll(self._store.draft(self.n)))
+            draft = self._store.draft(self.n)
+            request = self._poll(draft)
+            if draft:  # what was being done when a person paused the run begins no more
+                records.save_run(draft, self.n, status_of(self.machine), self.machine.dump())
+                self.commit(draft)
+            self._go_on(request)
         self.family.look(self.n)
 
     def begin(
@@ -171,6 +180,11 @@ class Driver:
     def interruptible(self) -> bool:
         """Whether the run does something that can be interrupted; one that has used up a limit does not."""
         return self.machine is not None and self.machine.exhausted_by is None
+
+    @property
+    def paused(self) -> bool:
+        """Whether a person wants nothing new to begin."""
+        return self.machine is not None and self.machine.held
 
     @property
     def active(self) -> bool:
@@ -242,10 +256,9 @@ class Driver:
             asyncio.get_running_loop().call_soon(self._children_changed)
 
     def _children_changed(self) -> None:
-        """Somebody may have waited for that; and a note of it may start a run."""
+        """Somebody may have waited for that."""
         if self.error is None and not self._store.closed:
             self.family.look(self.n)
-            self._go_on(None)
 
     def _poll(self, draft: Draft) -> fx.Request | None:
         """Stage the machine's notices; the effect that wants an answer, if there is one."""
@@ -383,6 +396,8 @@ class Driver:
         if self.error is None:
             self.error = error
             self._feed.close()
+        for ending in self._endings - {asyncio.current_task()}:
+            ending.cancel()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 
@@ -423,21 +438,21 @@ class Driver:
 
     async def _stop(self, ending: Callable[[], fx.Input] | None) -> None:
         """Stop the run once, however many ask for it, and see it through even if they go away. Without an ending, it is
-        only interrupted; whoever wants it to end then waits for that."""
-        if ending is not None and self._interrupting and self._stopping is not None:
-            await asyncio.wait({self._stopping})
+        only interrupted, unless somebody wants it to end meanwhile."""
         if self._stopping is None or self._stopping.done():
-            self._interrupting = ending is None
-            self._stopping = asyncio.create_task(self._stop_now(ending), name=f"stop {self.run_id}")
+            self._ending = ending
+            self._stopping = asyncio.create_task(self._stop_now(), name=f"stop {self.run_id}")
+        elif self._ending is None:
+            self._ending = ending
         await asyncio.shield(self._stopping)
 
-    async def _stop_now(self, ending: Callable[[], fx.Input] | None) -> None:
+    async def _stop_now(self) -> None:
         run = self.n
         await self.hold()
         try:
             if self.active and self.n == run and self.error is None:
-                if ending is not None:
-                    self._end(ending())
+                if self._ending is not None:
+                    self._end(self._ending())
                 elif records.is_interrupted(self._store):  # else it has joined already
                     self._interrupt_now()
         finally:
@@ -469,17 +484,20 @@ class Driver:
         assert self.machine is not None
         self._request = None
         draft, state = self._store.draft(self.n), self.machine.state
+        known: dict[str, Settled] = {}
         if isinstance(state, WaitingTools):
             self.family.call_back_calls(draft, self.n, state.effect)
+            known = self.family.leave(draft)
             if state.effect == self._unfinished:
                 self._batches.take_up(draft, fx.CallTools(id=state.effect, calls=state.runnable()))
         self._unfinished = None
         records.drop_run_timers(draft)
-        records.drop_waits(draft)
         records.forget_all_calls(draft)
         try:
-            if (dropped := self._batches.drop(draft, INTERRUPTED)) is not None:
+            if (dropped := self._batches.drop(draft, INTERRUPTED, known, goes_on=True)) is not None:
                 self.machine.handle(dropped)
+            for call_id, outcome in known.items():
+                self._take_result(draft, call_id, outcome)
             if self.machine.outcome is None:  # else a tool has ended the run, and the next begins with the message
                 said = tuple(post.message for post in records.take_inbox(self._store, draft))
                 self.machine.handle(fx.RunInterrupted(at=now_ms(), messages=said, used=self._used()))
@@ -487,6 +505,14 @@ class Driver:
             self.fail(error)
             raise
         self.advance(draft)
+
+    def _take_result(self, draft: Draft, call_id: str, outcome: Settled) -> None:
+        """Give a call its result that still waits for children."""
+        assert self.machine is not None
+        effect = self.machine.outstanding or 0
+        if (pending := self._deferred_call(self.n, effect, call_id)) is not None:
+            emit_end(draft, pending, outcome)
+            self.machine.handle(fx.CallSettled(id=effect, at=now_ms(), call_id=call_id, outcome=outcome))
 
     def _batch_ended(self, draft: Draft, answer: fx.ToolsAnswered, failed_hook: HookFailed | None) -> None:
         self.advance(draft, answer, *([_aborted(failed_hook)] if failed_hook else []))
@@ -535,8 +561,9 @@ class Driver:
             if self._awaited(draft.run, request.id):
                 self.advance(draft, fx.BudgetSpent(id=request.id, at=now_ms(), code=code))
             return
-        if request.id == 1:
+        if self._pipeline.sees_runs_start and not records.is_start_told(self._store, self.n):
             await self._pipeline.on_run_start(draft, self.run_id)
+            records.keep_start(draft, self.n)
         await self._pipeline.plan(draft, self.run_id, plan)
         if self._awaited(draft.run, request.id):
             self._take_surface(draft, request, plan)
@@ -706,6 +733,7 @@ class Driver:
         self._check_code(run, effect)
         draft, review = self._store.draft(run), Review()
         tool = self._pipeline.tools.get(call.call.name)
+        call = replace(call, hidden=() if tool is None else tool.hidden)
         failed_hook: HookFailed | None = None
         await self._pipeline.on_model_result(draft, self.run_id, fx.ModelReply(tool_calls=(call.call,)), review)
         self._check_code(run, effect)

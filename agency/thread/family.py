@@ -36,10 +36,11 @@ class Settle(Protocol):
 
 
 class Family:
-    def __init__(self, store: ThreadStore, settle: Settle, commit: Callable[[Draft], None]) -> None:
+    def __init__(self, store: ThreadStore, settle: Settle, take: Callable[[Draft], None]) -> None:
+        """`take` commits what has come from outside; it may start a run."""
         self._store = store
         self._settle = settle
-        self._commit = commit
+        self._take = take
         self._spent = records.spent_by_children(store)
 
     # What they have used.
@@ -70,7 +71,7 @@ class Family:
             return
         if not any(child.token in wait.tokens for wait in records.waits(self._store)):
             draft.post(Message(role="user", content=_note(child, status, report), origin=NOTE_ORIGIN))
-        self._commit(draft)
+        self._take(draft)
 
     def timed_out(self, draft: Draft, token: str) -> bool:
         """A child has not ended in time: it is called back. Whether there was one."""
@@ -97,6 +98,12 @@ class Family:
 
     # Who waits for them.
 
+    def leave(self, draft: Draft) -> dict[str, Settled]:
+        """Nobody waits any longer; what the calls that did are told so far."""
+        left = records.waits(self._store)
+        records.drop_waits(draft)
+        return {wait.call: self._outcome(wait) for wait in left}
+
     def look(self, run: int) -> None:
         """Give the calls their results that have waited long enough."""
         for wait in records.waits(self._store):
@@ -116,8 +123,10 @@ class Family:
     def _end_wait(self, wait: records.Wait) -> None:
         draft = self._store.draft(wait.run)
         records.drop_wait(draft, wait)
-        children = [child for child in records.children(self._store) if child.token in wait.tokens]
-        self._settle(draft, wait.run, wait.effect, wait.call, Success(content=told(children)))
+        self._settle(draft, wait.run, wait.effect, wait.call, self._outcome(wait))
+
+    def _outcome(self, wait: records.Wait) -> Success:
+        return Success(content=told([child for child in records.children(self._store) if child.token in wait.tokens]))
 
 
 def told(children: Sequence[records.Child]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import JsonValue
@@ -84,6 +84,7 @@ class Pipeline:
         self._middleware = [mw for mw, _ in middleware]
         self.shapes_calls = any(self._by_hook[hook] for hook in ("on_run_start", "on_tick", "before_model"))
         self.ends_turns = bool(self._by_hook["on_turn_end"])
+        self.sees_runs_start = bool(self._by_hook["on_run_start"])
         self.sees_runs_end = bool(self._by_hook["on_run_end"])
         self._policy = policy
         self._thread = thread
@@ -156,19 +157,21 @@ class Pipeline:
                     review.refused[call.id] = Failure(kind="permission_denied", source="middleware", message=refusal)
                 elif isinstance(gate, Ask):
                     review.ask.setdefault(call.id, gate)
-        self._ask_for_agency(draft, reply, review)
+        self._ask_for_agency(reply, review)
+        always = always_approved(draft) if review.ask else ()
+        for call in reply.tool_calls if always else ():
+            if call.name in always:
+                review.ask.pop(call.id, None)
 
-    def _ask_for_agency(self, draft: Draft, reply: ModelReply, review: Review) -> None:
-        """An agency's policy holds for all its agents, also for those without the middleware that asks."""
+    def _ask_for_agency(self, reply: ModelReply, review: Review) -> None:
+        """An agency's policy holds for all its agents, also for those without the middleware that asks; and nobody else
+        says what happens to its calls if there is no answer."""
         policy = self._policy()
-        if not policy.rules:
-            return
-        always = always_approved(draft)
-        for call in reply.tool_calls:
-            risk = ruled_risk(call, policy.rules)
-            if risk not in (None, "low") and call.id not in review.ask and call.name not in always:
-                assert risk is not None
-                review.ask[call.id] = policy.ask(risk)
+        for call in reply.tool_calls if policy.rules else ():
+            risk = ruled_risk(call, self.tools.get(call.name), policy.rules)
+            if risk is not None and risk != "low":
+                asked = review.ask.get(call.id)
+                review.ask[call.id] = replace(policy.ask(risk), note="" if asked is None else asked.note)
 
     def handed_back(self, draft: Draft, paths: Sequence[str]) -> dict[str, str]:
         """The files that a parent wants back."""

@@ -301,12 +301,14 @@ class Thread:
         given = {call_id: _sayable(d) for call_id, d in _valid(_DECISIONS, dict(decisions), "decisions").items()}
         if idempotency_key is not None:
             idempotency_key = _valid(_KEY, idempotency_key, "idempotency key")
-            if records.request(self._store, idempotency_key) is not None:
-                return
+        if self._is_known(idempotency_key):
+            return
         decided = self._checked_decisions(given)
         draft = self._store.draft(self._driver.n)
         answered = (self._driver.n, decided.effect)
         await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decided.decisions))
+        if self._is_known(idempotency_key):  # the same request came twice, and the other one was quicker
+            return
         decided = self._checked_decisions(given)
         if (self._driver.n, decided.effect) != answered:  # while the hooks ran, that run ended and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self.id}")
@@ -316,6 +318,9 @@ class Thread:
             approve_always(draft, decided.always)
         answer = fx.CallsDecided(id=decided.effect, at=now_ms(), decisions=decided.decisions)
         self._driver.advance(draft, answer)
+
+    def _is_known(self, idempotency_key: str | None) -> bool:
+        return idempotency_key is not None and records.request(self._store, idempotency_key) is not None
 
     async def approve(self, *, idempotency_key: str | None = None) -> None:
         """Let every call that waits for a person run."""
@@ -435,18 +440,21 @@ class Thread:
         draft = self._store.draft(self._driver.n)
         told = ChildReport(thread_id=report.thread_id, token=report.token, status=report.status, report=report.report)
         failed: HookFailed | None = None
-        if records.children(self._store, token=report.token, status="waiting"):
+        if self._waits_for(report.token):
             try:
                 await self._pipeline.on_child_report(draft, self._driver.run_id, told)
             except HookFailed as error:  # the report stands all the same
                 draft, failed = self._store.draft(self._driver.n), error
         said = report.report
-        if report.files and self._pipeline.keeps_files:
+        if report.files and self._pipeline.keeps_files and self._waits_for(report.token):
             said += await self._keep_files(draft, report.files)
         known = records.children(self._store, token=report.token)
+        waiting = [child for child in known if child.status == "waiting"]
+        if not waiting:  # nor is what the hooks made of it
+            draft = self._store.draft(self._driver.n)
         if known and report.spent is not None:
             self._driver.family.report_spent(draft, known[0], report.spent)
-        if waiting := [child for child in known if child.status == "waiting"]:
+        if waiting:
             self._driver.family.ended(draft, waiting[0], report.status, said)
             if failed is not None and self._driver.active and self._driver.n == waiting[0].run:
                 await self._driver.abort(failed)
@@ -454,6 +462,9 @@ class Thread:
             self._driver.commit(draft)
             self._spent = None
             self._tell(())
+
+    def _waits_for(self, token: str) -> bool:
+        return bool(records.children(self._store, token=token, status="waiting"))
 
     async def _keep_files(self, draft: Draft, files: Mapping[str, str]) -> str:
         """Take the files that a child hands back; what its report says of them."""

@@ -231,7 +231,7 @@ def _pending(thread_id: str, pending: PendingCall, asked: Asked, tool: Tool | No
         risk=asked.risk or own_risk,
         note=asked.note,
         kind="in_doubt" if asked.in_doubt else "approval",
-        approval_id=approval_id(thread_id, pending),
+        approval_id=approval_id(thread_id, pending, asked),
         since=None if asked.since is None else timestamp(asked.since),
         expires_at=None if asked.until is None else timestamp(asked.until),
         on_timeout=asked.on_timeout,

@@ -796,6 +796,8 @@ class TurnMachine:
             failure = fx.ModelFailure(code="ERR_INTERRUPTED", message=INTERRUPTED.reason)
             self._emit(_failed(state.request, failure))
         self._stop_work(INTERRUPTED)
+        if isinstance(state, st.WaitingCode):
+            self._say([Message(role="user", content=f"Output:\n{INTERRUPTED.text}", origin="code")])
         self._say(given.messages)
         self._m.attempts = self._m.overflows = self._m.cut = 0
         self._m.said = ""
@@ -838,8 +840,7 @@ class TurnMachine:
             outcome = outcomes.get(pending.id)
             if outcome is not None and outcome.status == "deferred" and outcome.waits_for == "child":
                 self._emit(events.tool_error(pending.call.name, pending.id, instead.text, "canceled"))
-            settled = instead if outcome is None or outcome.status == "deferred" else outcome
-            results.append(tool_message(pending, settled))
+            results.append(tool_message(pending, _left(outcome, instead)))
         self._say(results)
 
     def _end(self, outcome: out.TurnOutcome) -> None:
@@ -849,6 +850,17 @@ class TurnMachine:
         self._emit(_outcome_event(outcome))
         self._m.notices.append(fx.Done(outcome=outcome))
         self._m.state = st.Ended(outcome=outcome)
+
+
+def _left(outcome: out.CallOutcome | None, instead: out.Canceled) -> out.Settled:
+    """What a call that is left comes to: its result, if it has one; one that is in doubt stays so."""
+    if outcome is None:
+        return instead
+    if outcome.status != "deferred":
+        return outcome
+    if outcome.asked is not None and outcome.asked.in_doubt:
+        return out.Failure(kind="external", source="runtime", message=outcome.asked.note)
+    return instead
 
 
 def _copy(checkpoint: st.TurnCheckpoint) -> st.TurnCheckpoint:
