@@ -34,28 +34,29 @@ _OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(Cal
 class CutRun:
     """How a run that was in progress ends in the fork."""
 
-    n: int
     machine: bytes
     results: tuple[Message, ...]
     """What the calls get that have none in the transcript."""
 
 
-def cut_run(db: sqlite3.Connection, seq: int, kept: int) -> CutRun | None:
-    """The run that was in progress after an event, with the thread's first `kept` messages; None if there was none."""
-    row = db.execute(
-        "SELECT n, machine FROM runs WHERE n = (SELECT max(run) FROM events WHERE seq <= ?)", (seq,)
-    ).fetchone()
-    if row is None:
-        return None
-    n, stored = row
+def last_run(db: sqlite3.Connection, kept: int) -> int:
+    """The run that had begun last when the thread had so many messages; 0 is none. It begins with a message, and a
+    message's id begins with its run: `m2.1` was the first of run 2."""
+    row = db.execute("SELECT json_extract(body, '$.id') FROM messages WHERE seq = ?", (kept,)).fetchone()
+    return 0 if row is None else int(row[0].partition(".")[0][1:])
+
+
+def cut_run(db: sqlite3.Connection, n: int, seq: int, kept: int) -> CutRun | None:
+    """How run `n` ends, if it was in progress after an event, with the thread's first `kept` messages."""
+    row = db.execute("SELECT machine FROM runs WHERE n = ?", (n,)).fetchone()
     done = [event for event in _events(db, n) if event.seq <= seq]
-    if any(event.type in _ENDS for event in done):
+    if row is None or any(event.type in _ENDS for event in done):
         return None
-    run = TurnCheckpoint.load(stored)
+    run = TurnCheckpoint.load(row[0])
     results = tuple(
         message.model_copy(update={"id": f"m{n}.fork{i}"}) for i, message in enumerate(_results(db, run, seq, kept), 1)
     )
-    return CutRun(n, _ended(run, done, kept + len(results)).dump(), results)
+    return CutRun(_ended(run, done, kept + len(results)).dump(), results)
 
 
 def _events(db: sqlite3.Connection, run: int) -> Iterator[PastEvent]:
