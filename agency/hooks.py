@@ -148,8 +148,8 @@ class Middleware(Generic[Config]):
     """Subclass it and define the hooks you need; the others cost nothing.
 
     `config_model` describes the middleware's section of a blueprint's `config`. `tables` are the statements that make
-    its own tables in the thread's file, one after the other; released ones are never edited, new ones are appended. Forks
-    have them as they were, whatever was written to them; of virtual tables, as they are.
+    its own tables in the thread's file, one after the other; released ones are never edited, new ones are appended.
+    Forks have them as they were, whatever was written to them; of virtual tables, as they are.
     """
 
     name: ClassVar[str]

@@ -6,6 +6,7 @@ the fork does without, or with the run. The others are not run in the fork; the 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from agency.turn.state import Ended, RetryTools, TurnCheckpoint, WaitingSleep, W
 FORKED = replace(CANCELED, message="the thread was forked in the middle of this run")
 NOT_RUN = Canceled(reason="it had not ended when this thread was forked from another one, and is not run here")
 
+_ID = re.compile(r"m(\d+)\.")
 _ENDS = frozenset({EventType.AGENT_COMPLETED, EventType.AGENT_ERROR, EventType.RUN_CANCELED})
 _OF_CALLS = frozenset({EventType.TOOL_STARTED, EventType.TOOL_OUTPUT, EventType.TOOL_ERROR})
 _OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
@@ -40,10 +42,11 @@ class CutRun:
 
 
 def last_run(db: sqlite3.Connection, kept: int) -> int:
-    """The run that had begun last when the thread had so many messages; 0 is none. It begins with a message, and a
-    message's id begins with its run: `m2.1` was the first of run 2."""
-    row = db.execute("SELECT json_extract(body, '$.id') FROM messages WHERE seq = ?", (kept,)).fetchone()
-    return 0 if row is None else int(row[0].partition(".")[0][1:])
+    """The run that had begun last when the thread had so many messages; 0 is none. It begins with a message, whose id
+    begins with its run: `m2.1` was the first of run 2."""
+    rows = db.execute("SELECT json_extract(body, '$.id') FROM messages WHERE seq <= ? ORDER BY seq DESC", (kept,))
+    named = (_ID.match(message_id or "") for (message_id,) in rows)
+    return next((int(found[1]) for found in named if found), 0)
 
 
 def cut_run(db: sqlite3.Connection, n: int, seq: int, kept: int) -> CutRun | None:
