@@ -6,6 +6,7 @@ the fork does without, or with the run. The others are not run in the fork; the 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from agency.turn.state import Ended, RetryTools, TurnCheckpoint, WaitingSleep, W
 FORKED = replace(CANCELED, message="the thread was forked in the middle of this run")
 NOT_RUN = Canceled(reason="it had not ended when this thread was forked from another one, and is not run here")
 
+_ID = re.compile(r"m(\d+)\.")
 _ENDS = frozenset({EventType.AGENT_COMPLETED, EventType.AGENT_ERROR, EventType.RUN_CANCELED})
 _OF_CALLS = frozenset({EventType.TOOL_STARTED, EventType.TOOL_OUTPUT, EventType.TOOL_ERROR})
 _OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
@@ -34,28 +36,30 @@ _OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(Cal
 class CutRun:
     """How a run that was in progress ends in the fork."""
 
-    n: int
     machine: bytes
     results: tuple[Message, ...]
     """What the calls get that have none in the transcript."""
 
 
-def cut_run(db: sqlite3.Connection, seq: int, kept: int) -> CutRun | None:
-    """The run that was in progress after an event, with the thread's first `kept` messages; None if there was none."""
-    row = db.execute(
-        "SELECT n, machine FROM runs WHERE n = (SELECT max(run) FROM events WHERE seq <= ?)", (seq,)
-    ).fetchone()
-    if row is None:
-        return None
-    n, stored = row
+def last_run(db: sqlite3.Connection, kept: int) -> int:
+    """The run that had begun last when the thread had so many messages; 0 is none. It begins with a message, whose id
+    begins with its run: `m2.1` was the first of run 2."""
+    rows = db.execute("SELECT json_extract(body, '$.id') FROM messages WHERE seq <= ? ORDER BY seq DESC", (kept,))
+    named = (_ID.match(message_id or "") for (message_id,) in rows)
+    return next((int(found[1]) for found in named if found), 0)
+
+
+def cut_run(db: sqlite3.Connection, n: int, seq: int, kept: int) -> CutRun | None:
+    """How run `n` ends, if it was in progress after an event, with the thread's first `kept` messages."""
+    row = db.execute("SELECT machine FROM runs WHERE n = ?", (n,)).fetchone()
     done = [event for event in _events(db, n) if event.seq <= seq]
-    if any(event.type in _ENDS for event in done):
+    if row is None or any(event.type in _ENDS for event in done):
         return None
-    run = TurnCheckpoint.load(stored)
+    run = TurnCheckpoint.load(row[0])
     results = tuple(
         message.model_copy(update={"id": f"m{n}.fork{i}"}) for i, message in enumerate(_results(db, run, seq, kept), 1)
     )
-    return CutRun(n, _ended(run, done, kept + len(results)).dump(), results)
+    return CutRun(_ended(run, done, kept + len(results)).dump(), results)
 
 
 def _events(db: sqlite3.Connection, run: int) -> Iterator[PastEvent]:

@@ -25,7 +25,7 @@ from agency.clock import now_ms
 from agency.errors import InvalidInput, NotFound, StoreError, WrongState
 from agency.events import timestamp
 from agency.store import history, schema
-from agency.store.cutting import CutRun, cut_run
+from agency.store.cutting import CutRun, cut_run, last_run
 from agency.store.looking import holds_thread, look
 from agency.store.store import ADD_EVENT, ADD_MESSAGE, LOCAL, Storage, commit, event_row, stored_message
 from agency.wire import Wire
@@ -182,30 +182,36 @@ def _cut_off(db: sqlite3.Connection, source: Path, metadata: ThreadMetadata, cut
     if not history.known_since(db) <= cut.seq <= last:
         raise NotFound(f"thread {source.stem!r} no longer has what it was after event {cut.seq}")
     (kept,) = db.execute(_KEPT, (cut.seq, cut.before)).fetchone()
-    run = cut_run(db, cut.seq, kept)
+    run = last_run(db, kept)
+    ended = cut_run(db, run, cut.seq, kept)
     history.revert(db, cut.seq)
     for table, beyond in (("messages", kept), ("events", cut.seq)):
         db.execute(f"DELETE FROM {table} WHERE seq > ?", (beyond,))
     for table in _LEFT_BEHIND:
         db.execute(f"DELETE FROM {table}")
-    db.execute("DELETE FROM runs WHERE n NOT IN (SELECT run FROM events)")
-    _begin(db, metadata, cut, kept, run)
+    db.execute("DELETE FROM runs WHERE n > ?", (run,))
+    _introduce(db, metadata, cut.seq)
+    if ended is not None:
+        _end_run(db, run, ended, cut.seq, kept)
 
 
-def _begin(db: sqlite3.Connection, metadata: ThreadMetadata, cut: Cut, kept: int, run: CutRun | None) -> None:
-    """The fork's own first commit. It has used nothing yet, and has no children that could report to it."""
-    now = now_ms()
+# Its own first commit.
+
+
+def _introduce(db: sqlite3.Connection, metadata: ThreadMetadata, seq: int) -> None:
+    """It is another thread, has used nothing yet, and has no children that could report to it."""
+    now, origin = now_ms(), metadata.forked_from
     own = {"thread_id": metadata.id, "metadata": metadata.model_dump_json(), "epoch": 0}
     db.executemany("REPLACE INTO meta VALUES (?, ?)", own.items())
     db.execute("DELETE FROM meta WHERE key = 'spent'")
     db.execute("UPDATE children SET status = 'canceled', completed_at = ? WHERE status = 'waiting'", (now,))
     db.execute("UPDATE children SET spent = NULL WHERE spent IS NOT NULL")
-    origin = None if metadata.forked_from is None else metadata.forked_from.model_dump(mode="json")
-    told = [(0, events.thread_created(metadata.agent_type, origin))]
-    if run is not None:
-        db.execute("UPDATE runs SET status = 'canceled', machine = ? WHERE n = ?", (run.machine, run.n))
-        for number, message in enumerate(run.results, kept + 1):
-            db.execute(ADD_MESSAGE, (number, stored_message(message), cut.seq))
-        told.append((run.n, events.run_canceled()))
-    for seq, (owner, event) in enumerate(told, cut.seq + 1):
-        db.execute(ADD_EVENT, event_row(seq, now, owner, event))
+    created = events.thread_created(metadata.agent_type, None if origin is None else origin.model_dump(mode="json"))
+    db.execute(ADD_EVENT, event_row(seq + 1, now, 0, created))
+
+
+def _end_run(db: sqlite3.Connection, n: int, run: CutRun, seq: int, kept: int) -> None:
+    db.execute("UPDATE runs SET status = 'canceled', machine = ? WHERE n = ?", (run.machine, n))
+    for number, message in enumerate(run.results, kept + 1):
+        db.execute(ADD_MESSAGE, (number, stored_message(message), seq))
+    db.execute(ADD_EVENT, event_row(seq + 2, now_ms(), n, events.run_canceled()))

@@ -30,8 +30,11 @@ from agency import (
     ModelRequest,
     NotFound,
     Observation,
+    RetryPolicy,
     Thread,
+    ToolCall,
     ToolContext,
+    ToolError,
     WrongState,
     events,
     tool,
@@ -301,6 +304,60 @@ def test_calls_that_had_ended_keep_their_results_and_the_others_are_told_not_to_
             ended = outputs[call_id] <= seq
             assert results[call_id].content == (whole[call_id] if ended else NOT_RUN.text), (seq, call_id)
             assert results[call_id].meta == (None if ended else {"status": "canceled"})
+
+
+async def hang() -> Line:
+    await asyncio.Event().wait()
+    raise AssertionError("never")
+
+
+@tool
+async def stuck() -> str:
+    """Never end."""
+    await hang()
+    return ""
+
+
+@tool(retry=RetryPolicy(attempts=2))
+async def flaky() -> str:
+    """Fail at first."""
+    raise ToolError("not yet", retry_after_ms=60_000)
+
+
+@pytest.mark.parametrize(
+    ("last", "until", "expected"),
+    [
+        (call("stuck", call_id="z"), EventType.TOOL_STARTED, NOT_RUN.text),
+        (call("task", description="d", subagentType="scout", call_id="z"), EventType.RUN_PAUSED, NOT_RUN.text),
+        (call("flaky", call_id="z"), EventType.TOOL_ERROR, "Error (execution): not yet"),
+    ],
+    ids=["a call at work", "a child at work", "a call to be tried again"],
+)
+async def test_of_a_run_in_progress_the_fork_has_the_results_that_it_holds(
+    last: ToolCall, until: EventType, expected: str, tmp_path: Path
+) -> None:
+    def work(request: ModelRequest) -> Any:
+        return hang() if request.system.startswith("scout") else [call("look", what="north", call_id="y"), last]
+
+    system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(work)}).defaults()
+    for each in (look, stuck, flaky):
+        system.add_tool(each)
+    system.add_agent(name="editor", description="Edits.", prompt="editor").add_agent(
+        name="scout", description="Looks.", prompt="scout"
+    )
+    async with LocalRuntime(system, tmp_path) as runtime:
+        thread = await runtime.create("editor", thread_id="editor")
+        await thread.send("go")
+        async for event in thread.events():
+            if event.type == until and event.data.get("callId") in ("z", None):
+                break
+        forked = await runtime.fork("editor", thread_id="fork")
+        messages = list((await forked.state()).messages)
+        check_results(messages)
+        assert [message.content for message in messages[2:]] == [f"{LONG}north", expected]
+        assert [message.meta for message in messages[2:]] == [None, messages[3].meta]
+        assert messages[3].meta is not None
+        assert thread.run().status != "canceled"
 
 
 def test_a_run_that_was_cut_has_used_what_it_had_used_then_and_the_fork_itself_nothing(
