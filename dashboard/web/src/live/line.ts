@@ -4,7 +4,8 @@
 // missed or comes twice, and what to load before (`prepare()`). Its failure also says what a browser does not tell of
 // sockets: whether the gateway is away, which passes, or has refused, which ends the line.
 
-import { Problem, socketAddress } from "/assets/api.js";
+import { socketAddress } from "@/api/client";
+import { Problem } from "@/api/problem";
 
 const PAUSE_FIRST = 300;
 const PAUSE_MOST = 8_000;
@@ -13,55 +14,86 @@ const STABLE = 5_000;
 const GONE = 4404;
 const REVOKED = 4401;
 
+/** `connecting` for the first time, `open`, `waiting` to try again, or `ended` by a refusal or by us. */
+export type LineStatus = "connecting" | "open" | "waiting" | "ended";
+
+/** As much of a WebSocket as a line uses. */
+export interface Socket {
+  readonly readyState: number;
+  onopen: (() => void) | null;
+  onmessage: ((message: { data: string }) => void) | null;
+  onclose: ((closed: { code: number; reason: string }) => void) | null;
+  close(): void;
+}
+
+export type Open = (address: string) => Promise<Socket>;
+
+export const openSocket: Open = async (address) => new WebSocket(await socketAddress(address)) as unknown as Socket;
+
+export interface LineUse {
+  address(): string;
+  prepare(): Promise<unknown>;
+  opened?(): void;
+  received(message: unknown): void;
+  changed(): void;
+  open?: Open;
+}
+
+const lines = new Set<Line>();
+
+/** Do not wait any longer: the network is back, or somebody looks at the page again. */
+export function retryAll(): void {
+  for (const line of lines) line.retry();
+}
+
 export class Line {
-  #use;
-  #socket = null;
+  readonly #use: LineUse;
+  #socket: Socket | null = null;
   #closed = false;
-  #skipPause = () => {};
+  #skipPause: () => void = () => {};
 
-  /** `connecting` for the first time, `open`, `waiting` to try again, or `ended` by a refusal. */
-  status = "connecting";
+  status: LineStatus = "connecting";
   /** What was last in the way. */
-  problem = null;
+  problem: Problem | null = null;
 
-  constructor({ address, prepare, opened = () => {}, received, changed }) {
-    this.#use = { address, prepare, opened, received, changed };
-    this.#run();
+  constructor(use: LineUse) {
+    this.#use = use;
+    lines.add(this);
+    void this.#run();
   }
 
-  close() {
+  close(): void {
     this.#closed = true;
+    lines.delete(this);
     this.#hangUp();
     this.#skipPause();
   }
 
-  /** Do not wait any longer. */
-  retry() {
+  retry(): void {
     this.#skipPause();
   }
 
   /** Begin again: something that belongs to the line did not work. */
-  restart(problem) {
-    if (!(problem instanceof Problem)) throw problem;
+  restart(problem: Problem | null): void {
     this.problem = problem;
     this.#hangUp();
   }
 
   /** A socket that is not open yet is closed as soon as it is: browsers complain if it is sooner. */
-  #hangUp() {
+  #hangUp(): void {
     const socket = this.#socket;
-    if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
-    else socket?.close();
+    if (socket === null) return;
+    if (socket.readyState === 0) socket.onopen = () => socket.close();
+    else socket.close();
   }
 
-  async #run() {
+  async #run(): Promise<void> {
     let pause = PAUSE_FIRST;
     while (!this.#closed) {
       try {
         await this.#use.prepare();
-        const address = await socketAddress(this.#use.address());
         if (this.#closed) return;
-        if ((await this.#listen(address)) > STABLE) pause = PAUSE_FIRST;
+        if ((await this.#listen()) > STABLE) pause = PAUSE_FIRST;
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
         this.problem = error;
@@ -75,20 +107,24 @@ export class Line {
   }
 
   /** Read until the socket is closed: for how long it was open. */
-  #listen(address) {
-    let since = Infinity;
+  async #listen(): Promise<number> {
+    const socket = await (this.#use.open ?? openSocket)(this.#use.address());
+    this.#socket = socket;
+    if (this.#closed) this.#hangUp();
+    let since = Number.POSITIVE_INFINITY;
     return new Promise((resolve, reject) => {
-      const socket = (this.#socket = new WebSocket(address));
       socket.onopen = () => {
+        if (this.#closed) return socket.close();
         since = performance.now();
         this.problem = null;
         this.#become("open");
-        this.#use.opened();
+        this.#use.opened?.();
       };
       socket.onmessage = ({ data }) => {
         if (!this.#closed) this.#use.received(JSON.parse(data));
       };
       socket.onclose = ({ code, reason }) => {
+        this.#socket = null;
         if (code === GONE) reject(new Problem(404, reason || "It was deleted."));
         else if (code === REVOKED) reject(new Problem(401, reason || "The key was revoked."));
         else resolve(performance.now() - since);
@@ -96,12 +132,12 @@ export class Line {
     });
   }
 
-  #become(status) {
+  #become(status: LineStatus): void {
     this.status = status;
     this.#use.changed();
   }
 
-  #wait(ms) {
+  #wait(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms);
       this.#skipPause = () => {
@@ -109,36 +145,5 @@ export class Line {
         resolve();
       };
     });
-  }
-}
-
-const SOON = 60;
-
-/** Work that is asked for again and again: soon after, never twice at a time, and at most half of the time. */
-export class Refresh {
-  #work;
-  #wanted = false;
-  #busy = false;
-  #pause = SOON;
-
-  constructor(work) {
-    this.#work = work;
-  }
-
-  async soon() {
-    this.#wanted = true;
-    if (this.#busy) return;
-    this.#busy = true;
-    try {
-      while (this.#wanted) {
-        await new Promise((resolve) => setTimeout(resolve, this.#pause));
-        this.#wanted = false;
-        const began = performance.now();
-        await this.#work();
-        this.#pause = Math.max(SOON, performance.now() - began);
-      }
-    } finally {
-      this.#busy = false;
-    }
   }
 }
