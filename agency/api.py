@@ -12,7 +12,7 @@ from agency.messages import MESSAGE_CHARS, Image, Message, ToolCall
 from agency.models import Capability, ModelParams, ToolSpec
 from agency.output import Schema
 from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
-from agency.thread.views import PendingToolCall, RunState
+from agency.thread.views import FileInfo, PendingToolCall, RunState
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
@@ -180,6 +180,10 @@ class AgentState(Wire):
 class StateAndRun(Wire):
     state: AgentState
     run: RunState
+
+
+class FileList(Wire):
+    files: tuple[FileInfo, ...]
 
 
 class EventPage(Wire):

@@ -14,7 +14,17 @@ from dashboard.gateway.access import SCHEMES, Anybody, Doorkeeper
 from dashboard.gateway.examples import EXAMPLES
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import Lines
-from dashboard.gateway.routes import agencies, blueprints, installation, live, pages, providers, spending, threads
+from dashboard.gateway.routes import (
+    agencies,
+    blueprints,
+    files,
+    installation,
+    live,
+    pages,
+    providers,
+    spending,
+    threads,
+)
 from dashboard.gateway.settings import GatewaySettings
 
 DESCRIPTION = """\
@@ -43,7 +53,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.state.lines = Lines(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
-    for router in (each.router for each in (agencies, blueprints, providers, spending, threads, live)):
+    for router in (each.router for each in (agencies, blueprints, providers, spending, threads, files, live)):
         app.include_router(router, dependencies=list(SCHEMES))
     app.include_router(installation.router)
     app.include_router(pages.router)

@@ -10,6 +10,7 @@ from agency.api import (
     ApprovalPage,
     BlueprintPage,
     EventPage,
+    FileList,
     KeyPage,
     ProviderPage,
     StateAndRun,
@@ -121,6 +122,7 @@ _USAGE = {
     "budget": _BUDGET,
     "exhausted": None,
 }
+_FILE = {"path": "/report.md", "size": 1840}
 _APPROVAL = {"threadId": _THREAD["id"], "agentType": "billing", "runId": _RUN["runId"], "since": _AT, "calls": [_CALL]}
 
 EXAMPLES: dict[type[Wire], dict[str, Any]] = {
@@ -134,6 +136,7 @@ EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     Budget: _BUDGET,
     BlueprintPage: {"blueprints": [_BLUEPRINT], "next": None},
     EventPage: {"events": [_EVENT], "next": None},
+    FileList: {"files": [_FILE]},
     KeyPage: {"keys": [_KEY], "next": None},
     NewKey: {**_KEY, "key": f"agk_{_AGENCY['id']}.{_KEY['id']}.{'x' * 43}"},
     Provider: _PROVIDER,
