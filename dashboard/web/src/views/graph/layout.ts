@@ -14,9 +14,15 @@ export interface Place {
   readonly y: number;
 }
 
-/** So many columns make a line: few for a short run, which is then large, and more for a long one, which stays compact. */
-export function columnsFor(nodes: number): number {
-  return nodes <= 60 ? 9 : nodes <= 600 ? 18 : 36;
+/** A line may be so much wider than what it is drawn in: labels can still be read at that size. */
+const SHRINK = 1.35;
+const FEWEST = 4;
+const MANY = 600;
+
+/** So many columns make a line: as many as can be read at once, and more if there are so many that nobody reads them all. */
+export function columnsFor(nodes: number, width: number): number {
+  const readable = Math.max(FEWEST, Math.floor((width * SHRINK) / COLUMN));
+  return nodes <= MANY ? readable : 3 * readable;
 }
 
 /** What is laid out: a node of the model, or one that stands for several. They come in the order of their edges. */
@@ -25,9 +31,8 @@ export interface Placed {
   readonly kind: string;
 }
 
-export function layout(nodes: readonly Placed[], edges: readonly GraphEdge[]): Map<string, Place> {
+export function layout(nodes: readonly Placed[], edges: readonly GraphEdge[], columns: number): Map<string, Place> {
   const ranks = ranksOf(nodes, edges);
-  const columns = columnsFor(nodes.length);
   const places = new Map<string, Place>();
   let line = new Line(0, 0);
   let began = false;
