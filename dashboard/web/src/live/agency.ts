@@ -17,6 +17,8 @@ const PAGE = 1_000;
 /** A thread that is deleted makes no event, so the newest are loaded again from time to time. */
 const AGAIN_MS = 20_000;
 const LIST_SOON_MS = 250;
+/** Statuses in a long list need not follow every frame. */
+const FLUSH_MS = 80;
 
 /** What an event says about its thread's run. */
 const STATUSES: Partial<Record<string, RunStatus>> = {
@@ -71,7 +73,7 @@ export class AgencyStore extends Store<AgencyNow> {
   readonly #list = new Refresh(() => this.#try(() => this.#loadNewest()), LIST_SOON_MS);
   readonly #ask = new Refresh(() => this.#try(() => this.#loadApprovals()));
   readonly #timer: ReturnType<typeof setInterval>;
-  readonly #flushSoon = eachFrame(() => this.#flush());
+  readonly #flushSoon = eachFrame(() => this.#flush(), FLUSH_MS);
   #incoming: AgencyEvent[] = [];
   /** Of the last event that has come. */
   #cursor: number | "now" = "now";

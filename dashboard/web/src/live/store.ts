@@ -34,8 +34,8 @@ export function useStore<T>(store: Store<T>): T {
   return useSyncExternalStore(store.subscribe, store.get);
 }
 
-/** Calls `work` once, a frame later, however often it is asked to: bursts of events cost one rendering. */
-export function eachFrame(work: () => void): () => void {
+/** Calls `work` once, a moment later, however often it is asked to: bursts of events cost one rendering. */
+export function eachFrame(work: () => void, ms = FRAME_MS): () => void {
   let asked = false;
   return () => {
     if (asked) return;
@@ -43,6 +43,6 @@ export function eachFrame(work: () => void): () => void {
     setTimeout(() => {
       asked = false;
       work();
-    }, FRAME_MS);
+    }, ms);
   };
 }
