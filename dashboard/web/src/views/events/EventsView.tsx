@@ -3,14 +3,14 @@ import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } f
 import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
-import { clock, count, number } from "@/text/format";
+import { count, number } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { Icon } from "@/ui/Icon";
 import { IconButton } from "@/ui/IconButton";
 import { EventJson } from "@/views/events/EventJson";
 import css from "@/views/events/EventsView.module.css";
 import { ForkButton } from "@/views/events/ForkDialog";
-import { AREA_WORDS, AREAS, type Area, areaOf, matching, summary } from "@/views/events/filter";
+import { AREA_WORDS, AREAS, type Area, areaOf, matching, precise, summary } from "@/views/events/filter";
 import { Lineage } from "@/views/events/Lineage";
 import { save } from "@/views/files/save";
 import type { ThreadViewProps } from "@/views/tabs";
@@ -76,7 +76,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
           <input
             type="search"
             aria-label="Filter the events"
-            placeholder="Filter: type, number, any word"
+            placeholder="Filter"
             value={text}
             onChange={(change) => setText(change.target.value)}
           />
@@ -99,7 +99,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
             </label>
           ))}
         </fieldset>
-        <span className="faint num grow" role="status">
+        <span className={`faint num ${css.count}`} role="status">
           {shown.length === events.length
             ? count(events.length, "event")
             : `${number(shown.length)} of ${count(events.length, "event")}`}
@@ -116,7 +116,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
             save(new Blob([JSON.stringify(shown, null, 2)], { type: "application/json" }), `${thread}-events.json`)
           }
         >
-          JSON
+          Save
         </button>
       </div>
       <div className={css.lineage}>
@@ -184,7 +184,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
 /** In the place of the rows that nobody sees. */
 function Space({ height }: { height: number }) {
   return height > 0 ? (
-    <tr aria-hidden="true">
+    <tr>
       <td colSpan={5} style={{ height }} />
     </tr>
   ) : null;
@@ -209,7 +209,7 @@ function Row({ event, index, chosen, onChoose }: RowProps) {
       data-area={areaOf(event.type)}
     >
       <td className="num">{event.seq}</td>
-      <td className="num">{clock(event.ts)}</td>
+      <td className="num">{precise(event.ts)}</td>
       <td>
         <button type="button" className={css.type} onClick={() => onChoose(event.seq)}>
           {event.type}

@@ -48,6 +48,12 @@ export function matching(events: readonly ThreadEvent[], { text, without }: Filt
   });
 }
 
+/** The time of an event, to the millisecond. */
+export function precise(ts: string): string {
+  const parts = { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 } as const;
+  return new Date(ts).toLocaleTimeString([], parts);
+}
+
 /** The data of an event in one line, without the run, which a column of its own has. */
 export function summary({ data }: ThreadEvent): string {
   const { runId: _, ...rest } = data;

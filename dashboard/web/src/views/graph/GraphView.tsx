@@ -8,7 +8,7 @@ import { resolvedColor, useTheme } from "@/ui/theme";
 import { save } from "@/views/files/save";
 import { fold } from "@/views/graph/folding";
 import css from "@/views/graph/GraphView.module.css";
-import { columnsFor, layout } from "@/views/graph/layout";
+import { layout, lineWidth } from "@/views/graph/layout";
 import { type GraphNode, graphOf, KINDS } from "@/views/graph/model";
 import { NodePanel } from "@/views/graph/NodePanel";
 import { NodeTable } from "@/views/graph/NodeTable";
@@ -69,7 +69,7 @@ export default function GraphView({ agency, thread }: ThreadViewProps) {
   useEffect(() => {
     if (!width) return;
     const { nodes, edges } = drawing;
-    picture.current?.show(drawing, layout(nodes, edges, columnsFor(nodes.length, width)));
+    picture.current?.show(drawing, layout(nodes, edges, lineWidth(nodes.length, width)));
   }, [drawing, width]);
 
   useEffect(() => {

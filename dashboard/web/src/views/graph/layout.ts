@@ -4,25 +4,19 @@
 
 import type { GraphEdge } from "@/views/graph/model";
 
-export const COLUMN = 190;
-export const ROW = 58;
-const LINE_GAP = 46;
-const RUN_GAP = 34;
+export const NODE_WIDTH = 160;
+const COLUMN = 200;
+const TICK_COLUMN = 78;
+const ROW = 58;
+const LINE_GAP = 44;
+const RUN_GAP = 30;
+
+/** A step has its tick, a model call and what that calls for. */
+const STEP = TICK_COLUMN + 2 * COLUMN;
 
 export interface Place {
   readonly x: number;
   readonly y: number;
-}
-
-/** A line may be so much wider than what it is drawn in: labels can still be read at that size. */
-const SHRINK = 1.35;
-const FEWEST = 4;
-const MANY = 600;
-
-/** So many columns make a line: as many as can be read at once, and more if there are so many that nobody reads them all. */
-export function columnsFor(nodes: number, width: number): number {
-  const readable = Math.max(FEWEST, Math.floor((width * SHRINK) / COLUMN));
-  return nodes <= MANY ? readable : 3 * readable;
 }
 
 /** What is laid out: a node of the model, or one that stands for several. They come in the order of their edges. */
@@ -31,19 +25,26 @@ export interface Placed {
   readonly kind: string;
 }
 
-export function layout(nodes: readonly Placed[], edges: readonly GraphEdge[], columns: number): Map<string, Place> {
+/** A line may be so much wider than what it is drawn in: labels can still be read at that size. */
+const SHRINK = 1.25;
+const LEAST = 2 * STEP;
+const MANY = 600;
+
+/** How long lines are: as can be read at once, or longer if there are so many nodes that nobody reads them all. */
+export function lineWidth(nodes: number, width: number): number {
+  const readable = Math.max(LEAST, width * SHRINK);
+  return nodes <= MANY ? readable : 3 * readable;
+}
+
+export function layout(nodes: readonly Placed[], edges: readonly GraphEdge[], width: number): Map<string, Place> {
   const ranks = ranksOf(nodes, edges);
   const places = new Map<string, Place>();
-  let line = new Line(0, 0);
-  let began = false;
+  let line = new Line(0);
   for (const node of nodes) {
-    const rank = ranks.get(node.id) ?? 0;
     const run = node.kind === "run";
-    if (run || (isBreak(node) && rank - line.begin >= columns)) {
-      line = new Line(rank, began ? line.bottom + LINE_GAP + (run ? RUN_GAP : 0) : 0);
-    }
-    began = true;
-    places.set(node.id, line.place(rank));
+    const full = isBreak(node) && line.width + STEP > width;
+    if (places.size && (run || full)) line = new Line(line.bottom + LINE_GAP + (run ? RUN_GAP : 0));
+    places.set(node.id, line.place(ranks.get(node.id) ?? 0, node.kind === "tick" ? TICK_COLUMN : COLUMN));
   }
   return places;
 }
@@ -53,23 +54,32 @@ function isBreak({ kind }: Placed): boolean {
   return kind === "tick" || kind === "fold";
 }
 
+/** A column has the nodes of one rank, and is as wide as the first of them wants. */
+interface Column {
+  readonly middle: number;
+  height: number;
+}
+
 class Line {
-  readonly #stacks = new Map<number, number>();
+  readonly #columns = new Map<number, Column>();
+  width = 0;
   bottom: number;
 
-  constructor(
-    readonly begin: number,
-    readonly top: number,
-  ) {
+  constructor(readonly top: number) {
     this.bottom = top + ROW;
   }
 
-  place(rank: number): Place {
-    const column = Math.max(0, rank - this.begin);
-    const above = this.#stacks.get(column) ?? 0;
-    this.#stacks.set(column, above + 1);
-    this.bottom = Math.max(this.bottom, this.top + (above + 1) * ROW);
-    return { x: column * COLUMN, y: this.top + above * ROW };
+  place(rank: number, wide: number): Place {
+    let column = this.#columns.get(rank);
+    if (column === undefined) {
+      column = { middle: this.width + wide / 2, height: 0 };
+      this.#columns.set(rank, column);
+      this.width += wide;
+    }
+    const y = this.top + column.height;
+    column.height += ROW;
+    this.bottom = Math.max(this.bottom, this.top + column.height);
+    return { x: column.middle, y };
   }
 }
 
@@ -88,4 +98,28 @@ function ranksOf(nodes: readonly Placed[], edges: readonly GraphEdge[]): Map<str
     ranks.set(id, rank);
   }
   return ranks;
+}
+
+/** The corners of an edge that leads back, to a later line: out to the right, down, along the gap above the target. */
+export function detour(from: Place, to: Place): Place[] {
+  const side = from.x + NODE_WIDTH / 2 + 16;
+  const gap = to.y - ROW / 2 - 8;
+  return [
+    { x: side, y: from.y },
+    { x: side, y: gap },
+    { x: to.x, y: gap },
+  ];
+}
+
+/** Corners as Cytoscape wants them: how far along the straight line between two nodes, and how far from it. */
+export function segments(
+  from: Place,
+  to: Place,
+  corners: readonly Place[],
+): { weights: number[]; distances: number[] } {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const length = Math.hypot(dx, dy) || 1;
+  const along = corners.map(({ x, y }) => ((x - from.x) * dx + (y - from.y) * dy) / length ** 2);
+  const aside = corners.map(({ x, y }) => ((y - from.y) * dx - (x - from.x) * dy) / length);
+  return { weights: along, distances: aside };
 }

@@ -35,8 +35,8 @@ describe("nodes", () => {
     const { events } = new Recording().begin().step(1).call("a").call("b").output("b").output("a").step(2).end();
     const calls = of(events, "tool");
     expect(calls.map(({ label, detail, status }) => [label, detail, status])).toEqual([
-      ["note", '{"what":"a"}', "done"],
-      ["note", '{"what":"b"}', "done"],
+      ["note", "a", "done"],
+      ["note", "b", "done"],
     ]);
     expect(calls.map(({ start, end }) => (end ?? 0) - start)).toEqual([120, 50 + 0]);
   });

@@ -5,6 +5,7 @@
 // only, so that the order of the nodes is one in which a graph can be laid out.
 
 import type { Json, JsonObject, ThreadEvent } from "@/api/types";
+import { brief } from "@/text/format";
 
 export type Kind = "run" | "tick" | "model" | "tool" | "approval" | "child";
 export const KINDS: readonly Kind[] = ["run", "tick", "model", "tool", "approval", "child"];
@@ -208,7 +209,7 @@ class Building {
   }
 
   #addCall(event: ThreadEvent, id: string): Draft {
-    const call = this.#add(event, "tool", text(event.data.toolName) || "tool", oneLine(event.data.args ?? ""));
+    const call = this.#add(event, "tool", text(event.data.toolName) || "tool", cut(brief(event.data.args ?? "")));
     const from = this.#gates.get(id) ?? this.#model ?? this.#tick ?? this.#run;
     if (from) this.#lead([from], call);
     this.#ends.add(call);
@@ -333,7 +334,10 @@ const LINE = 120;
 
 function oneLine(value: Json): string {
   const said = typeof value === "string" ? value : JSON.stringify(value);
-  const line = said.replace(/\s+/g, " ").trim();
+  return cut(said.replace(/\s+/g, " ").trim());
+}
+
+function cut(line: string): string {
   return line.length > LINE ? `${line.slice(0, LINE - 1)}…` : line;
 }
 

@@ -3,7 +3,7 @@
 import cytoscape, { type Core, type ElementDefinition, type NodeSingular } from "cytoscape";
 import type { Drawing, Drawn } from "@/views/graph/folding";
 import { isFold } from "@/views/graph/folding";
-import type { Place } from "@/views/graph/layout";
+import { detour, type Place, segments } from "@/views/graph/layout";
 import type { GraphEdge } from "@/views/graph/model";
 import { styleOf } from "@/views/graph/style";
 import { SIGNS } from "@/views/graph/words";
@@ -80,10 +80,10 @@ export class Picture {
       }
       for (const edge of edges) {
         kept.add(edge.id);
-        const line = wraps(edge, places) ? "wraps" : "goes on";
         const known = cy.getElementById(edge.id);
-        if (known.empty()) fresh.push({ group: "edges", data: { ...edge, line } });
-        else if (known.data("line") !== line) known.data("line", line);
+        const way = wayOf(edge, places);
+        if (known.empty()) fresh.push({ group: "edges", data: { ...edge, ...way } });
+        else if (known.data("weights") !== way?.weights) known.removeData("weights distances").data(way ?? {});
       }
       if (cy.elements().length + fresh.length > kept.size) {
         cy.elements()
@@ -186,14 +186,20 @@ function textOf(node: Drawn): string {
   if (isFold(node)) return `${node.label}\n${node.detail}`;
   if (node.kind === "tick") return `${node.step}`;
   const first = cut(`${SIGNS[node.status]}${node.label}`);
-  return node.detail ? `${first}\n${cut(node.detail)}` : first;
+  return node.detail && node.kind !== "child" ? `${first}\n${cut(node.detail)}` : first;
 }
 
 function cut(text: string): string {
   return text.length > LABEL_CHARS ? `${text.slice(0, LABEL_CHARS - 1)}…` : text;
 }
 
-function wraps({ source, target }: GraphEdge, places: ReadonlyMap<string, Place>): boolean {
+/** How an edge goes that does not simply lead to the right. */
+function wayOf(
+  { source, target }: GraphEdge,
+  places: ReadonlyMap<string, Place>,
+): { weights: string; distances: string } | undefined {
   const [from, to] = [places.get(source), places.get(target)];
-  return from !== undefined && to !== undefined && to.x <= from.x;
+  if (from === undefined || to === undefined || to.x > from.x) return undefined;
+  const { weights, distances } = segments(from, to, detour(from, to));
+  return { weights: weights.join(" "), distances: distances.join(" ") };
 }

@@ -2,6 +2,7 @@
 
 import type { StylesheetJson } from "cytoscape";
 import { resolvedColor } from "@/ui/theme";
+import { NODE_WIDTH } from "@/views/graph/layout";
 
 const FONT = 12;
 
@@ -16,7 +17,7 @@ export function styleOf(font: string): StylesheetJson {
       selector: "node",
       style: {
         shape: "round-rectangle",
-        width: 150,
+        width: NODE_WIDTH,
         height: 40,
         "background-color": color("--bg-raised"),
         "background-opacity": 0.13,
@@ -30,7 +31,7 @@ export function styleOf(font: string): StylesheetJson {
         "text-valign": "center",
         "text-halign": "center",
         "text-wrap": "wrap",
-        "text-max-width": "146px",
+        "text-max-width": `${NODE_WIDTH - 6}px`,
         "min-zoomed-font-size": 5,
       },
     },
@@ -79,10 +80,18 @@ export function styleOf(font: string): StylesheetJson {
         "taxi-turn-min-distance": 4,
       },
     },
-    // From the end of a line to the beginning of a later one: through the gap above it.
+    // From the end of a line to the beginning of a later one.
     {
-      selector: 'edge[line = "wraps"]',
-      style: { "taxi-direction": "downward", "taxi-turn": "-30px", "line-style": "solid", opacity: 0.75 },
+      selector: "edge[weights]",
+      style: {
+        "curve-style": "round-segments",
+        "segment-weights": "data(weights)",
+        "segment-distances": "data(distances)",
+        "segment-radii": "10",
+        "edge-distances": "node-position",
+        "source-endpoint": "90deg",
+        "target-endpoint": "0deg",
+      },
     },
     {
       selector: 'edge[kind = "spawn"], edge[kind = "return"]',

@@ -20,7 +20,8 @@ const MARKS = 7;
 
 export default function TimelineView({ agency, thread }: ThreadViewProps) {
   const { events, complete } = useThreadEvents(agency, thread);
-  const { nodes } = useMemo(() => graphOf(complete ? events : []), [events, complete]);
+  const graph = useMemo(() => graphOf(complete ? events : []), [events, complete]);
+  const { nodes } = graph;
   const [chosen, setChosen] = useQuery("node");
   const [without, setWithout] = useState<ReadonlySet<Kind>>(new Set());
   const [shorten, setShorten] = useState(true);
@@ -28,7 +29,7 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
   const now = useNow();
   const moving = isMoving(nodes);
   const clockNow = moving ? Math.max(now, Date.parse(events.at(-1)?.ts ?? "") || 0) : 0;
-  const all = useMemo(() => spansOf(nodes, clockNow), [nodes, clockNow]);
+  const all = useMemo(() => spansOf(graph, clockNow), [graph, clockNow]);
   const spans = useMemo(() => all.filter(({ node }) => !without.has(node.kind)), [all, without]);
   const scale = useMemo(() => scaleOf(all, shorten), [all, shorten]);
   const node = useMemo(() => nodes.find(({ id }) => id === chosen) ?? null, [nodes, chosen]);

@@ -12,24 +12,33 @@ function waited() {
     .add("run.started", {}, 5 * HOUR)
     .step(1)
     .end();
-  return graphOf(recording.events).nodes;
+  return graphOf(recording.events);
 }
 
 describe("spans", () => {
   test("every node is a row, from its start to its end, below what it is a part of", () => {
-    const nodes = waited();
-    const spans = spansOf(nodes, 0);
-    expect(spans.map(({ node }) => node.id)).toEqual(nodes.map(({ id }) => id));
+    const graph = waited();
+    const spans = spansOf(graph, 0);
+    expect(spans.map(({ node }) => node.id)).toEqual(graph.nodes.map(({ id }) => id));
     expect(spans.map(({ depth }) => depth)).toEqual([0, 1, 2, 2, 1, 2, 0, 1, 2]);
     expect(spans.every(({ start, end }) => end >= start)).toBe(true);
   });
 
   test("what goes on ends now", () => {
-    const { nodes } = graphOf(new Recording().begin().step(1).call("a").events);
-    expect(isMoving(nodes)).toBe(true);
-    const call = nodes.at(-1);
-    expect(spansOf(nodes, (call?.start ?? 0) + 700).at(-1)?.end).toBe((call?.start ?? 0) + 700);
-    expect(isMoving(waited())).toBe(false);
+    const graph = graphOf(new Recording().begin().step(1).call("a").events);
+    expect(isMoving(graph.nodes)).toBe(true);
+    const call = graph.nodes.at(-1);
+    expect(spansOf(graph, (call?.start ?? 0) + 700).at(-1)?.end).toBe((call?.start ?? 0) + 700);
+    expect(isMoving(waited().nodes)).toBe(false);
+  });
+
+  test("a child is below the call that has spawned it", () => {
+    const family = new Recording().begin().step(1).call("a", "task").call("b", "task");
+    for (const id of ["a", "b"]) {
+      family.add("subagent.spawned", { childThreadId: `kid ${id}`, agentType: "worker", callId: id });
+    }
+    const rows = spansOf(graphOf(family.events), 0).map(({ node }) => node.childThread ?? node.detail);
+    expect(rows.slice(-4)).toEqual(["a", "kid a", "b", "kid b"]);
   });
 });
 
