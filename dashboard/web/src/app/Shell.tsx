@@ -1,4 +1,4 @@
-import { Suspense, useEffect, useMemo, useState } from "react";
+import { Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { agencies } from "@/app/agencies";
 import { ConnectionNote } from "@/app/ConnectionNote";
 import { NewThreadDialog } from "@/app/NewThread";
@@ -20,7 +20,11 @@ import { IconButton } from "@/ui/IconButton";
 export function Shell({ renew }: { renew(): void }) {
   const route = useRoute();
   const { list } = useStore(agencies);
-  const agency = "agency" in route ? route.agency : null;
+  const named = "agency" in route ? route.agency : null;
+  const last = useRef<string | null>(null);
+  last.current = named ?? last.current;
+  // What is not about an agency leaves the last one beside it.
+  const agency = named ?? (list?.find((each) => each.id === last.current) ?? list?.[0])?.id ?? null;
   const [drawer, setDrawer] = useState(false);
   const [dialog, setDialog] = useState<"thread" | "help" | null>(null);
   const address = JSON.stringify(route);

@@ -184,7 +184,7 @@ export class AgencyStore extends Store<AgencyNow> {
     for (const event of incoming) {
       const known = threads.get(event.threadId);
       if (known === undefined) this.#list.soon();
-      else threads.set(known.id, after(known, event));
+      else threads.set(known.id, advanced(known, event));
       if (event.type in STATUSES || event.type.startsWith("hitl.")) this.#ask.soon();
       if (isEnd(STATUSES[event.type])) this.#list.soon(); // what it has cost, with its children
     }
@@ -204,7 +204,7 @@ function newer(known: ThreadSummary | undefined, listed: ThreadSummary): ThreadS
 }
 
 /** A thread after an event. */
-export function after(known: ThreadSummary, event: AgencyEvent): ThreadSummary {
+export function advanced(known: ThreadSummary, event: AgencyEvent): ThreadSummary {
   if (event.seq <= known.seq) return known;
   const status = STATUSES[event.type] ?? known.status;
   const reason = status === "paused" ? ((event.data.reason as PauseReason | undefined) ?? known.reason) : null;

@@ -146,12 +146,14 @@ export class ThreadStore extends Store<ThreadNow> {
   // Loading.
 
   async #prepare(): Promise<void> {
-    if (!this.#begun) {
-      const { seq } = await this.#source.summary();
-      this.#begun = true;
-      this.update({ log: { events: [], before: Math.max(0, seq - FIRST_EVENTS) } });
-    }
-    await this.#load();
+    await Promise.all([this.#begun ? null : this.#begin(), this.#load()]);
+  }
+
+  /** Decide with which event to begin. */
+  async #begin(): Promise<void> {
+    const { seq } = await this.#source.summary();
+    this.#begun = true;
+    this.update({ log: { events: [], before: Math.max(0, seq - FIRST_EVENTS) } });
   }
 
   async #load(): Promise<void> {
