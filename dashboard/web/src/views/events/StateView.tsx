@@ -4,7 +4,6 @@ import { CopyButton } from "@/ui/CopyButton";
 import { Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
 import { JsonTree } from "@/views/events/JsonTree";
-import { Lineage } from "@/views/events/Lineage";
 import css from "@/views/events/StateView.module.css";
 import { save } from "@/views/files/save";
 import type { ThreadViewProps } from "@/views/tabs";
@@ -32,9 +31,7 @@ export default function StateView({ agency, thread }: ThreadViewProps) {
             </label>
           ))}
         </fieldset>
-        <div className="grow">
-          <Lineage agency={agency} thread={thread} />
-        </div>
+        <span className="grow" />
         <IconButton icon="refresh" label="Load again" small onClick={() => store.refresh()} />
         <CopyButton label="Copy as JSON" text={text} />
         <button

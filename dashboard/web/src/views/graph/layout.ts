@@ -26,7 +26,7 @@ export interface Placed {
 }
 
 /** A line may be so much wider than what it is drawn in: labels can still be read at that size. */
-const SHRINK = 1.25;
+const SHRINK = 1.1;
 const LEAST = 2 * STEP;
 const MANY = 600;
 
