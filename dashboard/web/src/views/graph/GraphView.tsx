@@ -1,4 +1,5 @@
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { count } from "@/text/format";
@@ -9,7 +10,7 @@ import { save } from "@/views/files/save";
 import { fold } from "@/views/graph/folding";
 import css from "@/views/graph/GraphView.module.css";
 import { layout, lineWidth } from "@/views/graph/layout";
-import { type GraphNode, graphOf, KINDS } from "@/views/graph/model";
+import { type GraphNode, graphOf, KINDS, type RunGraph } from "@/views/graph/model";
 import { NodePanel } from "@/views/graph/NodePanel";
 import { NodeTable } from "@/views/graph/NodeTable";
 import { Picture } from "@/views/graph/picture";
@@ -22,6 +23,21 @@ const ZOOM = 1.3;
 export default function GraphView({ agency, thread }: ThreadViewProps) {
   const { events, complete } = useThreadEvents(agency, thread);
   const graph = useMemo(() => graphOf(complete ? events : []), [events, complete]);
+  if (!complete || !events.length) return <Loading what="Loading the events" />; // every thread has some
+  if (graph.nodes.length) return <Graph agency={agency} thread={thread} events={events} graph={graph} />;
+  return (
+    <Empty title="Nothing has run yet.">
+      <p>The graph grows as the thread works: write it a message.</p>
+    </Empty>
+  );
+}
+
+interface Props extends ThreadViewProps {
+  events: readonly ThreadEvent[];
+  graph: RunGraph;
+}
+
+function Graph({ agency, thread, events, graph }: Props) {
   const settled = useDeferredValue(graph); // the table is long, and the picture goes first
   const [chosen, setChosen] = useQuery("node");
   const [search, setSearch] = useState("");
@@ -98,13 +114,6 @@ export default function GraphView({ agency, thread }: ThreadViewProps) {
     if (hit) reveal(hit.id);
   };
 
-  if (complete && !graph.nodes.length) {
-    return (
-      <Empty title="Nothing has run yet.">
-        <p>The graph grows as the thread works: write it a message.</p>
-      </Empty>
-    );
-  }
   const folded = drawing.hidden.size > 0;
   return (
     <div className={css.view}>
@@ -183,14 +192,12 @@ export default function GraphView({ agency, thread }: ThreadViewProps) {
         </div>
       </div>
       <div className={css.body}>
-        {!complete && <Loading what="Loading the events" />}
         <div
           className={css.canvas}
           ref={canvas}
           hidden={table}
           role="img"
           aria-label={`Graph of ${count(graph.nodes.length, "node")}; the table of nodes says the same`}
-          data-drawn={drawing.nodes.length}
         />
         <NodeTable nodes={settled.nodes} shown={table} chosen={chosen} onChoose={setChosen} />
         {node && (

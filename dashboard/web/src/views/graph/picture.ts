@@ -94,6 +94,7 @@ export class Picture {
     });
     if (nodes.length && (this.#shown === 0 || (!this.#touched && nodes.length !== this.#shown))) this.home();
     this.#shown = nodes.length;
+    this.container.dataset.drawn = String(cy.nodes().length); // the canvas itself tells nobody what is on it
   }
 
   select(id: string | null): void {

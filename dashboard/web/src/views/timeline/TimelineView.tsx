@@ -51,7 +51,8 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
     if (at >= 0) rows.scrollToIndex(at, { align: "center" });
   }, [spans, rows]);
 
-  if (complete && !nodes.length) {
+  if (!complete || !events.length) return <Loading what="Loading the events" />; // every thread has some
+  if (!nodes.length) {
     return (
       <Empty title="Nothing has run yet.">
         <p>The timeline grows as the thread works: write it a message.</p>
@@ -106,7 +107,6 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
         </div>
       </div>
       <div className={css.body}>
-        {!complete && <Loading what="Loading the events" />}
         <div className={css.scroll} ref={scroller} tabIndex={0} role="region" aria-label="Timeline of the thread">
           <div className={css.sheet} style={{ width: `calc(var(--names) + (100% - var(--names)) * ${zoom})` }}>
             <Axis scale={scale} zoom={zoom} />
