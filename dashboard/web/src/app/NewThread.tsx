@@ -80,7 +80,7 @@ export function NewThreadForm({ agency, onDone, focus }: { agency: string; onDon
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) void submit();
           }}
-          autoFocus={focus}
+          data-focus={focus || undefined}
         />
       </label>
       <AttachmentList attachments={attachments} />

@@ -35,7 +35,7 @@ export function SignIn({ onDone }: { onDone(): void }) {
             value={text}
             onChange={(event) => setText(event.target.value)}
             required
-            autoFocus
+            data-focus
           />
         </label>
         <Refusal problem={action.problem} />

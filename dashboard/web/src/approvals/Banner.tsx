@@ -4,8 +4,8 @@ import { WaitingList } from "@/approvals/WaitingList";
 import { waitingAt } from "@/approvals/waiting";
 import { useAgency, useAgencyStore, useThread, useThreadStore } from "@/live/hooks";
 
-/** What the open thread and those below it wait for. */
-export function Banner({ agency, thread }: { agency: string; thread: string }) {
+/** What the open thread and those below it wait for; `low`, where something else needs the height. */
+export function Banner({ agency, thread, low = false }: { agency: string; thread: string; low?: boolean }) {
   const agencyStore = useAgencyStore(agency);
   const threadStore = useThreadStore(agency, thread);
   const { approvals, threads } = useAgency(agency);
@@ -21,7 +21,12 @@ export function Banner({ agency, thread }: { agency: string; thread: string }) {
   );
   const isWaiting = waiting.calls.length + waiting.limits.length > 0;
   return (
-    <section className={`${css.banner} scroll`} aria-label="Waiting for you" hidden={!isWaiting}>
+    <section
+      className={`${css.banner} scroll`}
+      aria-label="Waiting for you"
+      data-low={low || undefined}
+      hidden={!isWaiting}
+    >
       <WaitingList
         agency={agency}
         waiting={waiting}

@@ -18,6 +18,7 @@ export function Dialog({ title, onClose, children, closable = true, wide = false
     const dialog = node.current;
     const before = document.activeElement;
     if (dialog && !dialog.open) dialog.showModal();
+    dialog?.querySelector<HTMLElement>("[data-focus]")?.focus(); // else the browser takes the first it finds
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();

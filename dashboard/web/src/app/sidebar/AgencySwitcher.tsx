@@ -30,11 +30,11 @@ export function AgencySwitcher({ list, current }: { list: readonly Agency[]; cur
     <div className={css.head}>
       <img src={icon} alt="" width="24" height="24" />
       <Menu
-        label="Agency"
+        label={`Agency: ${agency?.name ?? "none"}`}
         className={`button quiet ${css.name}`}
         button={
           <>
-            <span className="cut">{agency?.name ?? "Agency"}</span>
+            <span className="cut">{agency?.name ?? "none"}</span>
             <Icon name="down" size={13} />
           </>
         }

@@ -52,8 +52,9 @@ export function ThreadTree({ agency, threads, current, search, filter }: Props) 
 
   useEffect(() => {
     if (!wantsFocus.current || focused === null) return;
-    wantsFocus.current = false;
-    scroller.current?.querySelector<HTMLElement>(`[data-thread="${CSS.escape(focused)}"]`)?.focus();
+    const row = scroller.current?.querySelector<HTMLElement>(`[data-thread="${CSS.escape(focused)}"]`);
+    wantsFocus.current = !row; // it may be far away, and come with the next rendering
+    row?.focus();
   });
 
   const fold = useCallback((id: string, shut: boolean) => {
@@ -141,7 +142,7 @@ const ThreadRow = memo(
   function ThreadRow({ row, top, title, href, current, reached, now, onFold, onFocus }: RowProps) {
     const { thread, depth, open, dim } = row;
     const [tone, words] = statusOf(thread);
-    const spent = thread.costUsd === null || thread.costUsd > 0 ? money(thread.costUsd) : "";
+    const spent = thread.costUsd ? money(thread.costUsd) : "";
     return (
       <Link
         href={href}

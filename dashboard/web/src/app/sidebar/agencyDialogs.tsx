@@ -30,7 +30,7 @@ function NameDialog({ title, name, deed, act, onClose }: NameProps) {
       <form className="stack" onSubmit={submit}>
         <label className="field">
           <span>Name</span>
-          <input value={text} onChange={(event) => setText(event.target.value)} required maxLength={200} autoFocus />
+          <input value={text} onChange={(event) => setText(event.target.value)} required maxLength={200} data-focus />
         </label>
         <Refusal problem={action.problem} />
         <div className="row">

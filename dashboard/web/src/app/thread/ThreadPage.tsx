@@ -61,7 +61,7 @@ export default function ThreadPage({ agency, thread, tab }: Props) {
           </Suspense>
         </Boundary>
       </div>
-      {tab !== "chat" && <Banner key={thread} agency={agency} thread={thread} />}
+      {tab !== "chat" && <Banner key={thread} agency={agency} thread={thread} low />}
     </>
   );
 }

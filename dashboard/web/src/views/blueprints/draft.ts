@@ -44,6 +44,13 @@ const shown = (value: Json): string =>
 const amount = (value: number | null | undefined): string =>
   value === null || value === undefined ? "" : String(value);
 
+/** Parameters without those that are left to the provider. */
+function chosen(params: JsonObject): JsonObject {
+  const isSet = ([name, value]: [string, Json]) =>
+    value !== null && !(Array.isArray(value) && value.length === 0) && !(name === "toolChoice" && value === "auto");
+  return Object.fromEntries(Object.entries(params).filter(isSet));
+}
+
 export function draftOf(blueprint: Blueprint): Draft {
   const { limits } = blueprint;
   return {
@@ -62,7 +69,7 @@ export function draftOf(blueprint: Blueprint): Draft {
       tokens: amount(limits.tokens),
       costUsd: amount(limits.costUsd),
     },
-    params: shown(blueprint.params),
+    params: shown(chosen(blueprint.params)),
     config: shown(blueprint.config),
     outputSchema: shown(blueprint.outputSchema),
   };

@@ -52,7 +52,7 @@ function EditDialog({ agency, thread, message, text, onClose }: Props & { onClos
         <p className="soft">A new thread begins with everything before this message. This one stays as it is.</p>
         <label className="field">
           <span>Message</span>
-          <textarea rows={6} value={said} required onChange={(event) => setSaid(event.target.value)} autoFocus />
+          <textarea rows={6} value={said} required onChange={(event) => setSaid(event.target.value)} data-focus />
         </label>
         <Refusal problem={action.problem} />
         <div className="row">

@@ -197,7 +197,7 @@ function Row({ span: { node, depth, start, end }, scale, top, at, of, chosen, on
         title={`${words}${node.detail ? `\n${node.detail}` : ""}`}
         onClick={() => onChoose(node.id)}
       >
-        <span className={css.name} style={{ paddingLeft: 10 + 14 * depth }}>
+        <span className={css.name} style={{ paddingLeft: 10 + 14 * depth }} aria-hidden="true">
           <span className="cut">
             {SIGNS[node.status]}
             {node.label}
