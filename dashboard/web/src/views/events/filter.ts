@@ -51,7 +51,7 @@ export function matching(events: readonly ThreadEvent[], { text, without }: Filt
 /** The time of an event, to the millisecond. */
 export function precise(ts: string): string {
   const parts = { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 } as const;
-  return new Date(ts).toLocaleTimeString([], parts);
+  return new Date(ts).toLocaleTimeString([], { ...parts, hourCycle: "h23" });
 }
 
 /** The data of an event in one line, without the run, which a column of its own has. */

@@ -88,30 +88,33 @@ function Graph({ agency, thread, events, graph }: Props) {
     picture.current?.show(drawing, layout(nodes, edges, lineWidth(nodes.length, width)));
   }, [drawing, width]);
 
+  // What a link or a search leads to is brought into sight, and what hides it is opened.
+  const linked = useRef(chosen);
   useEffect(() => {
+    if (!width) return;
     const drawn = drawing.nodes.some(({ id }) => id === chosen);
     picture.current?.select(drawn ? chosen : null);
-  }, [chosen, drawing]);
+    if (linked.current === null) return;
+    const hider = drawing.hidden.get(linked.current);
+    if (hider) setOpened((before) => new Set([...before, hider]));
+    else {
+      if (drawn) picture.current?.centre(linked.current);
+      linked.current = null;
+    }
+  }, [chosen, drawing, width]);
   useEffect(() => {
+    if (!width) return;
     picture.current?.mark(hits.map(({ id }) => drawing.hidden.get(id) ?? id));
-  }, [hits, drawing]);
-
-  // What is chosen by a link or in the table is shown, and what hides it is opened.
-  const reveal = useCallback(
-    (id: string) => {
-      const hider = drawing.hidden.get(id);
-      if (hider) setOpened((before) => new Set([...before, hider]));
-      setChosen(id);
-      requestAnimationFrame(() => picture.current?.centre(id));
-    },
-    [drawing.hidden, setChosen],
-  );
+  }, [hits, drawing, width]);
 
   const [at, setAt] = useState(0);
   const next = () => {
     const hit = hits[at % hits.length];
-    setAt((before) => before + 1);
-    if (hit) reveal(hit.id);
+    if (!hit) return;
+    setAt(at + 1);
+    linked.current = hit.id;
+    setChosen(hit.id);
+    if (hit.id === chosen) picture.current?.centre(hit.id);
   };
 
   const folded = drawing.hidden.size > 0;

@@ -27,13 +27,19 @@ export interface Placed {
 
 /** A line may be so much wider than what it is drawn in: labels can still be read at that size. */
 const SHRINK = 1.1;
-const LEAST = 2 * STEP;
+const LEAST = STEP + COLUMN;
 const MANY = 600;
+const ASPECT = 1.6;
 
-/** How long lines are: as can be read at once, or longer if there are so many nodes that nobody reads them all. */
+/**
+ * How long lines are: as can be read at once; or, with so many nodes that nobody reads them all, so that the whole has
+ * the shape of a screen. That changes when their number has doubled, and not with each of them.
+ */
 export function lineWidth(nodes: number, width: number): number {
   const readable = Math.max(LEAST, width * SHRINK);
-  return nodes <= MANY ? readable : 3 * readable;
+  if (nodes <= MANY) return readable;
+  const area = 2 ** Math.ceil(Math.log2(nodes)) * COLUMN * ROW;
+  return Math.max(readable, Math.sqrt(ASPECT * area));
 }
 
 export function layout(nodes: readonly Placed[], edges: readonly GraphEdge[], width: number): Map<string, Place> {

@@ -140,9 +140,10 @@ export class Picture {
     this.fit();
     const cy = this.#cy;
     if (cy.zoom() >= READABLE) return;
-    const { x1, x2, y2 } = cy.elements().boundingBox();
+    const { x1, x2, y1, y2 } = cy.elements().boundingBox();
     const zoom = Math.max(READABLE, Math.min(1, (cy.width() - 2 * MARGIN) / (x2 - x1)));
-    cy.viewport({ zoom, pan: { x: MARGIN - x1 * zoom, y: cy.height() - MARGIN - y2 * zoom } });
+    const [top, bottom] = [MARGIN - y1 * zoom, cy.height() - MARGIN - y2 * zoom];
+    cy.viewport({ zoom, pan: { x: MARGIN - x1 * zoom, y: Math.min(top, bottom) } });
   }
 
   zoom(factor: number): void {
