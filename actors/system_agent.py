@@ -25,7 +25,7 @@ from agency.store.store import Storage
 from agency.system import AgentSystem
 from agency.thread.feed import Reader
 from agency.thread.thread import Thread, acceptable
-from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
+from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
 
@@ -37,6 +37,7 @@ class SystemAgent:
     EXPOSED = frozenset(
         {"invoke", "decide", "approve", "deny", "cancel", "pause", "resume", "lift_limits"}
         | {"state", "run_state", "run", "events", "receive", "budget_lifted"}
+        | {"files", "read_file", "put_files", "delete_file"}
     )
     """What can be called from outside."""
 
@@ -166,6 +167,21 @@ class SystemAgent:
             raise InvalidInput(f"a page has 1 to {PAGE_MOST} events")
         found = (event for event in self._thread.reader(after).take(limit) if event.seq is not None)
         return [event.model_dump_json() for event in found]
+
+    async def files(self) -> tuple[FileInfo, ...]:
+        return await self._thread.files()
+
+    @checked
+    async def read_file(self, path: str) -> bytes:
+        return await self._thread.read_file(path)
+
+    @checked
+    async def put_files(self, files: Mapping[str, str | bytes]) -> None:
+        await self._thread.put_files(files)
+
+    @checked
+    async def delete_file(self, path: str) -> None:
+        await self._thread.delete_file(path)
 
     # What other threads send it, and what feeds read.
 

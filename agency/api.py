@@ -15,7 +15,7 @@ from agency.output import Schema
 from agency.schedule import CatchUp, Overlap, Schedule
 from agency.store.draft import When
 from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
-from agency.thread.views import PendingToolCall, RunState
+from agency.thread.views import FileInfo, PendingToolCall, RunState
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
@@ -217,6 +217,10 @@ class AgentState(Wire):
 class StateAndRun(Wire):
     state: AgentState
     run: RunState
+
+
+class FileList(Wire):
+    files: tuple[FileInfo, ...]
 
 
 class EventPage(Wire):

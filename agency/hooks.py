@@ -236,8 +236,20 @@ class Middleware(Generic[Config]):
     async def on_child_report(self, ctx: HookContext[Config], child: ChildReport) -> None:
         """A child thread has reported."""
 
-    async def on_files(self, ctx: HookContext[Config], files: Mapping[str, str]) -> None:
-        """Files were handed in with a message, by path: keep them. Raise `InvalidInput` to refuse them all."""
+    async def on_files(self, ctx: HookContext[Config], files: Mapping[str, str | bytes]) -> None:
+        """Files were handed in, by path: keep them. Raise `InvalidInput` to refuse them all."""
+
+    async def files(self, ctx: HookContext[Config]) -> dict[str, int]:
+        """The files that it keeps: their sizes in bytes, by path."""
+        return {}
+
+    async def read_file(self, ctx: HookContext[Config], path: str) -> bytes | None:
+        """A file's content; None if it keeps none under this path."""
+        return None
+
+    async def delete_file(self, ctx: HookContext[Config], path: str) -> bool:
+        """Keep a file no longer; whether there was one."""
+        return False
 
     def handed_back(self, store: Draft, paths: Sequence[str]) -> dict[str, str]:
         """The files under these paths, for the parent that wants them back; those that are not there are left out."""

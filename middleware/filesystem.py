@@ -12,11 +12,15 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, JsonValue
 
 from agency import Draft, HookContext, InvalidInput, Middleware, Plan, ToolContext, ToolError, tool
+from agency.errors import TooLarge
 
 READ_LINES = 2_000
 LINE_CHARS = 2_000
 PATH_CHARS = 1_024
 FILE_CHARS = 2_000_000
+FILE_BYTES = 4 * FILE_CHARS
+"""What people hand in may be binary, an image say; it has as many bytes as the longest text can have."""
+
 FILES_AT_ONCE = 1_000
 
 PROMPT = """\
@@ -128,19 +132,41 @@ def _decoded(content: bytes) -> str | None:
 
 
 def _store(store: Draft, path: str, content: str) -> None:
+    _keep(store, path, _encoded(content), "content = excluded.content")
+
+
+def _hand_in(store: Draft, path: str, content: str | bytes) -> None:
+    """Keep what a person gives. The model has not seen it, whatever was there before."""
+    encoded = _encoded(content) if isinstance(content, str) else content
+    if len(encoded) > FILE_BYTES:
+        message = f"the content has {len(encoded)} bytes; a file has at most {FILE_BYTES}"
+        raise ToolError(message, kind="resource_limit")
+    _keep(store, path, encoded, "content = excluded.content, was_read = 0")
+
+
+def _keep(store: Draft, path: str, content: bytes, change: str) -> None:
+    sql = f"INSERT INTO files (path, content) VALUES (?, ?) ON CONFLICT DO UPDATE SET {change}"
+    store.execute(sql, (path, content))
+
+
+def _encoded(content: str) -> bytes:
     if "\0" in content:
         raise ToolError("the content is binary (it has NUL characters); files here are text", kind="invalid_request")
     if len(content) > FILE_CHARS:
         message = f"the content has {len(content)} characters; a file has at most {FILE_CHARS}"
         raise ToolError(message, kind="resource_limit")
     try:
-        encoded = content.encode()
+        return content.encode()
     except UnicodeEncodeError as error:
         raise ToolError(f"the content is not valid text: {error}", kind="invalid_request") from error
-    store.execute(
-        "INSERT INTO files (path, content) VALUES (?, ?) ON CONFLICT DO UPDATE SET content = excluded.content",
-        (path, encoded),
-    )
+
+
+def _named(path: str) -> str:
+    """A path that somebody asks for, in the form in which it is kept."""
+    try:
+        return _absolute(path)
+    except ValueError as error:
+        raise InvalidInput(f"file {path!r:.200}: {error}") from error
 
 
 class Filesystem(Middleware):
@@ -157,14 +183,30 @@ class Filesystem(Middleware):
     async def before_model(self, ctx: HookContext, plan: Plan) -> None:
         plan.add_prompt(PROMPT)
 
-    async def on_files(self, ctx: HookContext, files: Mapping[str, str]) -> None:
+    async def on_files(self, ctx: HookContext, files: Mapping[str, str | bytes]) -> None:
         if len(files) > FILES_AT_ONCE:
             raise InvalidInput(f"at most {FILES_AT_ONCE} files can be handed in at once, not {len(files)}")
         for path, content in files.items():
             try:
-                _store(ctx.store, _absolute(path), content)
-            except (ValueError, ToolError) as error:
-                raise InvalidInput(f"file {path!r:.200}: {error}") from error
+                _hand_in(ctx.store, _named(path), content)
+            except ToolError as error:
+                refusal = TooLarge if error.kind == "resource_limit" else InvalidInput
+                raise refusal(f"file {path!r:.200}: {error}") from error
+
+    async def files(self, ctx: HookContext) -> dict[str, int]:
+        rows = ctx.store.query("SELECT path, length(content) FROM files ORDER BY path")
+        return {str(path): size for path, size in rows if isinstance(size, int)}
+
+    async def read_file(self, ctx: HookContext, path: str) -> bytes | None:
+        rows = ctx.store.query("SELECT content FROM files WHERE path = ?", (_named(path),))
+        content = rows[0][0] if rows else None
+        return content if isinstance(content, bytes) else None
+
+    async def delete_file(self, ctx: HookContext, path: str) -> bool:
+        named = (_named(path),)
+        there = bool(ctx.store.query("SELECT 1 FROM files WHERE path = ?", named))
+        ctx.store.execute("DELETE FROM files WHERE path = ?", named)
+        return there
 
     def handed_back(self, store: Draft, paths: Sequence[str]) -> dict[str, str]:
         return files_of(store, paths)

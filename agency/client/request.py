@@ -43,6 +43,8 @@ class Request(Generic[Value]):
     done: type[AgencyError] | None = None
     """Refused so when it is repeated, it had been carried out the first time."""
     seconds: float = SECONDS
+    media: str = "application/json"
+    """What the body is."""
 
     @property
     def params(self) -> dict[str, str | int | float]:
@@ -50,7 +52,7 @@ class Request(Generic[Value]):
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self.body is None else {"Content-Type": "application/json"}
+        return {} if self.body is None else {"Content-Type": self.media}
 
     def then(self, choose: Callable[[Value], Read]) -> Request[Read]:
         """The same, for a part of its answer."""
@@ -121,8 +123,17 @@ def order(path: str, body: bytes | None = None, *, done: type[AgencyError] | Non
     return Request(method="POST", path=path, body=body, read=_nothing, done=done)
 
 
-def delete(path: str, *, done: type[AgencyError]) -> Request[None]:
-    return Request(method="DELETE", path=path, read=_nothing, done=done)
+def delete(path: str, query: Query | None = None, *, done: type[AgencyError]) -> Request[None]:
+    return Request(method="DELETE", path=path, query=query or {}, read=_nothing, done=done)
+
+
+def get_bytes(path: str, query: Query) -> Request[bytes]:
+    return Request(method="GET", path=path, query=query, read=bytes)
+
+
+def put_bytes(path: str, query: Query, content: bytes) -> Request[None]:
+    media = "application/octet-stream"
+    return Request(method="PUT", path=path, query=query, body=content, media=media, read=_nothing)
 
 
 def body(model: type[BaseModel], **given: object) -> bytes:

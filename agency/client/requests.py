@@ -24,10 +24,12 @@ from agency.client.request import (
     delete,
     encoded,
     get,
+    get_bytes,
     key,
     listing,
     order,
     post,
+    put_bytes,
     segment,
 )
 from agency.errors import NotFound, WrongState
@@ -50,7 +52,7 @@ from agency.tenancy import (
     ProviderInfo,
     ThreadSummary,
 )
-from agency.thread.views import Accepted, RunEnvelope, RunStatus
+from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunStatus
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
@@ -387,6 +389,27 @@ def invoke(
 def state(at: str) -> Request[api.StateAndRun]:
     """The conversation, the tools, and what the middleware keep: todos, files, subagents."""
     return get(api.StateAndRun, f"{at}/state")
+
+
+def files(at: str) -> Request[tuple[FileInfo, ...]]:
+    """The agent's files, by path."""
+    return get(api.FileList, f"{at}/files").then(lambda found: found.files)
+
+
+def read_file(at: str, path: str) -> Request[bytes]:
+    """What is in a file."""
+    return get_bytes(f"{at}/file", {"path": path})
+
+
+def put_file(at: str, path: str, content: str | bytes) -> Request[None]:
+    """Give the agent a file, in the place of the one it has under this path."""
+    given = content.encode() if isinstance(content, str) else content
+    return put_bytes(f"{at}/file", {"path": path}, given)
+
+
+def delete_file(at: str, path: str) -> Request[None]:
+    """Take a file from the agent."""
+    return delete(f"{at}/file", {"path": path}, done=NotFound)
 
 
 def run(at: str) -> Request[RunEnvelope]:

@@ -53,6 +53,9 @@ Hook = Literal[
     "on_resume",
     "on_child_report",
     "on_files",
+    "files",
+    "read_file",
+    "delete_file",
     "state",
 ]
 
@@ -204,16 +207,34 @@ class Pipeline:
         for mw in self._by_hook["on_child_report"]:
             await self._call(mw, "on_child_report", self._context(mw, draft, run_id), child)
 
-    async def on_files(self, draft: Draft, files: Mapping[str, str]) -> None:
+    async def on_files(self, draft: Draft, files: Mapping[str, str | bytes]) -> None:
         if not self._by_hook["on_files"]:
             raise InvalidInput(f"agent {self._blueprint.name!r} keeps no files: it has no filesystem")
-        for mw in self._by_hook["on_files"]:
-            try:
-                await self._call(mw, "on_files", self._context(mw, draft, None), files)
-            except HookFailed as error:
-                if isinstance(error.__cause__, InvalidInput):
-                    raise error.__cause__ from None
-                raise
+        await self._about_files(draft, "on_files", files)
+
+    async def files(self, draft: Draft) -> dict[str, int]:
+        """The sizes of all files, by path."""
+        kept: dict[str, int] = {}
+        for each in await self._about_files(draft, "files"):
+            kept.update(each)
+        return kept
+
+    async def read_file(self, draft: Draft, path: str) -> bytes | None:
+        found: list[bytes | None] = await self._about_files(draft, "read_file", path)
+        return next((content for content in found if content is not None), None)
+
+    async def delete_file(self, draft: Draft, path: str) -> bool:
+        """Whether there was one."""
+        return any(await self._about_files(draft, "delete_file", path))
+
+    async def _about_files(self, draft: Draft, hook: Hook, *args: object) -> list[Any]:
+        """What the middleware that keep files answer. What they refuse is its caller's fault and not theirs."""
+        try:
+            return [await self._call(mw, hook, self._context(mw, draft, None), *args) for mw in self._by_hook[hook]]
+        except HookFailed as error:
+            if isinstance(error.__cause__, InvalidInput):
+                raise error.__cause__ from None
+            raise
 
     async def state(self, draft: Draft) -> dict[str, JsonValue]:
         merged: dict[str, JsonValue] = {}

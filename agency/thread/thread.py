@@ -46,6 +46,7 @@ from agency.thread.views import (
     AGENCY_BUDGET,
     Accepted,
     AcceptedStatus,
+    FileInfo,
     RunEnvelope,
     RunState,
     RunStatus,
@@ -280,14 +281,24 @@ class Thread:
             self._driver.begin(draft, messages, limits, output)
         return Accepted(run_id=run_id(self.id, run), status=status)
 
-    async def put_files(self, files: Mapping[str, str]) -> None:
-        """Give the agent files, text by path, in the place of those it has under these paths."""
+    async def put_files(self, files: Mapping[str, str | bytes]) -> None:
+        """Give the agent files, by path, in the place of those it has under these paths."""
         self._driver.commit(await self._with_files(files))
 
-    async def _with_files(self, files: Mapping[str, str]) -> Draft:
+    async def delete_file(self, path: str) -> None:
+        """Take a file from the agent."""
         self._check_alive()
         draft = self._store.draft()
-        given: dict[str, str] = _valid(_FILES, dict(files), "files")
+        there = await self._pipeline.delete_file(draft, path)
+        self._check_alive()
+        if not there:
+            raise NotFound(f"thread {self.id} has no file {path!r:.200}")
+        self._driver.commit(draft)
+
+    async def _with_files(self, files: Mapping[str, str | bytes]) -> Draft:
+        self._check_alive()
+        draft = self._store.draft()
+        given = _valid(_FILES, dict(files), "files")
         await self._pipeline.on_files(draft, given)
         self._check_alive()
         return draft
@@ -530,6 +541,19 @@ class Thread:
             more=await self._pipeline.state(self._store.draft()),
         )
 
+    async def files(self) -> tuple[FileInfo, ...]:
+        """The agent's files, by path."""
+        self._check_alive()
+        kept = await self._pipeline.files(self._store.draft())
+        return tuple(FileInfo(path=path, size=size) for path, size in sorted(kept.items()))
+
+    async def read_file(self, path: str) -> bytes:
+        self._check_alive()
+        content = await self._pipeline.read_file(self._store.draft(), path)
+        if content is None:
+            raise NotFound(f"thread {self.id} has no file {path!r:.200}")
+        return content
+
     # Ending.
 
     async def close(self) -> None:
@@ -667,7 +691,7 @@ _WHEN: TypeAdapter[When] = TypeAdapter(When)
 _DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
 _KEY = TypeAdapter(Annotated[str, StringConstraints(strict=True, min_length=1, max_length=256)])
 _MESSAGES = TypeAdapter(tuple[Message, ...])
-_FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
+_FILES: TypeAdapter[dict[str, str | bytes]] = TypeAdapter(dict[str, str | bytes])
 Validated = TypeVar("Validated")
 
 

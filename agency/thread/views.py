@@ -58,6 +58,12 @@ class ThreadState(Wire):
     """What the middleware add: todos, files, subagents, …"""
 
 
+class FileInfo(Wire):
+    path: str
+    size: int
+    """In bytes."""
+
+
 class ErrorInfo(Wire):
     code: str
     message: str

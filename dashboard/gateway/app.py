@@ -17,6 +17,7 @@ from dashboard.gateway.live import Lines
 from dashboard.gateway.routes import (
     agencies,
     blueprints,
+    files,
     inbox,
     installation,
     live,
@@ -54,7 +55,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.state.lines = Lines(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
-    for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, live):
+    for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, files, live):
         app.include_router(each.router, dependencies=list(SCHEMES))
     app.include_router(installation.router)
     app.include_router(pages.router)

@@ -11,6 +11,7 @@ from agency.api import (
     ApprovalPage,
     BlueprintPage,
     EventPage,
+    FileList,
     KeyPage,
     ProviderPage,
     StateAndRun,
@@ -175,6 +176,7 @@ _SCHEDULE_RUN = {
     "error": None,
     "missedSince": None,
 }
+_FILE = {"path": "/report.md", "size": 1840}
 
 EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     Accepted: {"runId": _RUN["runId"], "status": "running"},
@@ -188,6 +190,7 @@ EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     Budget: _BUDGET,
     BlueprintPage: {"blueprints": [_BLUEPRINT], "next": None},
     EventPage: {"events": [_EVENT], "next": None},
+    FileList: {"files": [_FILE]},
     KeyPage: {"keys": [_KEY], "next": None},
     Policy: _POLICY,
     NewKey: {**_KEY, "key": f"agk_{_AGENCY['id']}.{_KEY['id']}.{'x' * 43}"},

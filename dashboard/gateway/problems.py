@@ -106,12 +106,16 @@ def _explain(error: RequestValidationError) -> str:
 
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, RequestValidationError) and not _is_json(request):
+    if isinstance(error, RequestValidationError) and _about_body(error) and not _is_json(request):
         error = errors.InvalidInput("a body is JSON, sent with `Content-Type: application/json`")
     answer = as_problem(error)
     if answer.status_code == 405:
         answer.headers["Allow"] = ", ".join(_methods(request.app, request.url.path))
     return answer
+
+
+def _about_body(error: RequestValidationError) -> bool:
+    return any(each["loc"][:1] == ("body",) for each in error.errors())
 
 
 def _is_json(request: Request) -> bool:

@@ -11,7 +11,18 @@ from playwright.async_api import expect
 from tests.actors.shop import calls, noting, say
 from tests.actors.waiting import eventually
 from tests.browser.conftest import AWAY, Visitor
-from tests.browser.parts import answer, link, shown_events, status, threads
+from tests.browser.parts import (
+    answer,
+    at_agency,
+    calls_of,
+    details,
+    link,
+    live,
+    shown_events,
+    status,
+    switcher,
+    threads,
+)
 from tests.dashboard.talking import create, finished, stored
 from tests.gateways import Serve, Server
 
@@ -32,27 +43,31 @@ async def test_what_threads_say_is_shown_as_text_whatever_it_is(
         calls(("write_todos", {"todos": [{"content": HOSTILE, "status": "pending"}]})),
         calls(("write_file", {"path": f"/{HOSTILE.replace('/', '')}.md", "content": f"# {HOSTILE}\n\n**{HOSTILE}**"})),
         calls((HOSTILE, {HOSTILE: HOSTILE})),
-        say(f"{HOSTILE}\n\n```\n{HOSTILE}\n```\n\n[a](javascript:window.hacked=1)"),
+        say(
+            f"{HOSTILE}\n\n```\n{HOSTILE}\n```\n\n[a](javascript:window.hacked=1) ![a picture](http://127.0.0.1:9/x.png)"
+        ),
     )
     finished(http, agency, thread)
     page = await visitor.open(gateway, link(agency, thread))
     await expect(answer(page).locator("pre code")).to_have_text(HOSTILE)
-    await expect(answer(page)).to_contain_text("[a](javascript:window.hacked=1)")
-    await expect(page.locator("#agencies option:checked")).to_have_text(HOSTILE)
-    await expect(page.locator(".plan")).to_contain_text(HOSTILE)
+    await expect(switcher(page)).to_have_text(HOSTILE)
+    await expect(details(page).locator("ol")).to_contain_text(HOSTILE)
     await page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
-    await expect(page.locator(".call").first).to_contain_text(f"noted {HOSTILE}")
-    await page.locator(".files button").click()
-    await expect(page.get_by_role("dialog").locator("strong")).to_have_text(HOSTILE)
-    assert await page.evaluate("window.hacked") is None
-    assert await page.locator("img").count() == 1  # the page's own
-    assert await page.locator("script").count() == 1
-    assert await page.locator("main a[href]").count() == 0
+    await expect(calls_of(page).first).to_contain_text(f"noted {HOSTILE}")
+    for tab in ("Graph", "Timeline", "Files", "Events", "State"):
+        await page.get_by_role("link", name=tab, exact=True).click()
+        await expect(page.get_by_role("main").get_by_text("Loading …")).to_have_count(0)
+        assert await page.evaluate("window.hacked") is None
+        assert await page.locator("script:not([src^='/assets/'])").count() == 0
+    await page.get_by_role("link", name="Chat", exact=True).click()
+    await expect(answer(page)).to_contain_text("a picture")
+    assert await page.locator("main img").count() == 0
+    assert await answer(page).locator("a[href]").count() == 0
 
 
 async def test_the_page_may_not_turn_text_into_html(gateway: Server, agency: str, visitor: Visitor) -> None:
     visitor.forgive("TrustedHTML")
-    page = await visitor.open(gateway, f"#/{agency}")
+    page = await visitor.open(gateway, at_agency(agency))
     tried = await page.evaluate(
         "() => { try { document.body.innerHTML = '<b>x</b>'; return 'done' } catch (e) { return e.name } }"
     )
@@ -68,21 +83,22 @@ async def test_a_gateway_that_is_killed_and_comes_back_costs_no_event_and_no_tex
     note = calls(noting(tmp_path / "ledger", "x"))
     thread = create(http, agency, note, say(whole, words=80, delay=8))
     page = await visitor.open(own, link(agency, thread))
-    live, told = page.locator(".live .text"), page.get_by_role("status").filter(has_text="Trying again")
-    await expect(live).to_contain_text("word5")
+    said, told = live(page).locator(".text"), page.get_by_role("status").filter(has_text="Trying again")
+    await expect(said).to_contain_text("word5")
     own.kill()
     await expect(told).to_be_visible()
     own.restart()
 
     async def completed() -> bool:
-        assert whole.startswith(await live.text_content() or "")
+        now = "".join(await said.all_text_contents())
+        assert whole.startswith(now), now
         return await status(page).text_content() == "completed"
 
     await eventually(completed)
     await expect(answer(page)).to_have_text(whole.rstrip())
-    await expect(live).to_be_hidden()
+    await expect(said).to_have_count(0)
     await expect(told).to_be_hidden()
-    await expect(page.locator(".tree .status")).to_have_text("completed")
+    await expect(threads(page).locator(".status")).to_have_text("completed")
     assert await shown_events(page) == [(each["seq"], each["type"]) for each in stored(http, agency, thread)]
 
 

@@ -63,6 +63,18 @@ def test_a_thread_from_its_message_to_its_result(agency: Agency) -> None:
     assert [event.seq for event in thread.stored_events(after=1, limit=3)] == [2, 3, 4]
 
 
+def test_files_are_given_read_and_taken_away(agency: Agency) -> None:
+    thread = agency.create_thread("clerk", files={"/order.txt": "7"})
+    thread.put_file("/pixels.png", b"\x89PNG\0")
+    thread.put_file("/ä b.txt", "ünï")
+    assert {each.path: each.size for each in thread.files()} == {"/order.txt": 1, "/pixels.png": 5, "/ä b.txt": 5}
+    assert (thread.read_file("/pixels.png"), thread.read_file("/ä b.txt").decode()) == (b"\x89PNG\0", "ünï")
+    thread.delete_file("/order.txt")
+    for gone in (thread.delete_file, thread.read_file):
+        with pytest.raises(NotFound):
+            gone("/order.txt")
+
+
 async def test_the_same_awaited(gateway: Server) -> None:
     async with AsyncClient(gateway.url) as client:
         assert await client.ready()

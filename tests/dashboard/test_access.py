@@ -227,9 +227,10 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
             agencies = [theirs, mine] if "{thread_id}" in path else [theirs]
             for agency in agencies:
                 given = None if method in ("GET", "DELETE") else body
-                answer = intruder.request(method, filled.replace("{agency_id}", agency), json=given)
+                which = {"path": "/a.txt"} if path.endswith("/file") else None
+                answer = intruder.request(method, filled.replace("{agency_id}", agency), params=which, json=given)
                 detail = assert_problem(answer, 404, "ERR_NOT_FOUND")
-                unknown = intruder.request(method, filled.replace("{agency_id}", "nowhere"), json=given)
+                unknown = intruder.request(method, filled.replace("{agency_id}", "nowhere"), params=which, json=given)
                 if agency == theirs:  # what is there and what is not look alike
                     assert assert_problem(unknown, 404, "ERR_NOT_FOUND") == detail.replace(theirs, "nowhere")
                 tried += 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agency import InvalidInput, ToolCall
+from agency.errors import NotFound, TooLarge
 from agency.testing import call
 from middleware import filesystem, planning
 
@@ -354,6 +355,41 @@ async def test_files_can_be_put_without_a_message_and_replace_what_is_there(desk
         await clerk.thread.put_files({"/a.txt": "one", "/b.txt": "two"})
         await clerk.thread.put_files({"/a.txt": "three"})
         assert (await clerk.more())["files"] == {"/a.txt": "three", "/b.txt": "two"}
+
+
+async def test_files_may_be_binary_and_are_read_and_deleted_by_path(desk: OpenDesk) -> None:
+    pixels = b"\x89PNG\r\n\x1a\n\0\xff"
+    async with desk() as clerk:
+        await clerk.thread.put_files({"/b/../pixels.png": pixels, "/a.txt": "ä"})
+        assert [(each.path, each.size) for each in await clerk.thread.files()] == [("/a.txt", 2), ("/pixels.png", 10)]
+        assert await clerk.thread.read_file("/pixels.png") == pixels
+        assert await clerk.thread.read_file("/x/../a.txt") == "ä".encode()
+        assert (await clerk.more())["files"] == {"/a.txt": "ä", "/pixels.png": "(binary, 10 bytes)"}
+        await clerk.thread.delete_file("/a.txt")
+        for gone in (clerk.thread.read_file, clerk.thread.delete_file):
+            with pytest.raises(NotFound, match=r"/a\.txt"):
+                await gone("/a.txt")
+            with pytest.raises(InvalidInput, match='begins with "/"'):
+                await gone("a.txt")
+        assert [each.path for each in await clerk.thread.files()] == ["/pixels.png"]
+
+
+async def test_a_file_that_a_person_replaced_must_be_read_again_before_it_is_edited(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        await clerk.thread.put_files({"/a.txt": "one"})
+        await clerk.do(read("/a.txt"))
+        await clerk.thread.put_files({"/a.txt": "two"})
+        (refused,) = await clerk.do(edit("/a.txt", "two", "three"))
+        assert "before you edit it" in refused
+        assert await clerk.thread.read_file("/a.txt") == b"two"
+
+
+async def test_what_is_too_large_is_refused_as_such(desk: OpenDesk) -> None:
+    async with desk() as clerk:
+        for large in ("x" * 2_000_001, bytes(8_000_001)):
+            with pytest.raises(TooLarge):
+                await clerk.thread.put_files({"/large": large})
+        assert await clerk.thread.files() == ()
 
 
 @pytest.mark.parametrize(

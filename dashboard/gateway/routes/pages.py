@@ -1,7 +1,11 @@
 """The dashboard: a page and its files. They hold nothing secret; what they show, they ask the API for.
 
-What threads say is not to be trusted, so the page may do little: run these files, talk to this gateway, and never turn
-text into HTML.
+What threads say is not to be trusted, so the page may do little: run its own files, talk to this gateway, and never
+turn text into HTML. Pictures may come from the page itself, which gets them from the API: an address in a thread's text
+is never asked for anything.
+
+The page has many addresses, so that every view has a link; which view an address means is the page's own business.
+Files under `/assets/` have a digest of their content in their names, and are kept by browsers for ever.
 """
 
 from __future__ import annotations
@@ -9,37 +13,48 @@ from __future__ import annotations
 from pathlib import Path
 
 from fastapi import APIRouter
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from agency.errors import NotFound
 
 router = APIRouter(include_in_schema=False)
 
-WEB = Path(__file__).parents[2] / "web"
+DIST = Path(__file__).parents[2] / "web" / "dist"
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'self'",
+    "img-src 'self' blob: data:",
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
 )
-HEADERS = {
-    "Content-Security-Policy": "; ".join(POLICY),
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
+HEADERS = {"Content-Security-Policy": "; ".join(POLICY), "Referrer-Policy": "same-origin"}
+PAGE = {**HEADERS, "Cache-Control": "no-cache"}
+ASSET = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+
+NOT_BUILT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Agency</title>
+<h1>The dashboard is not built</h1>
+<p>Run <code>make setup</code> in the project's folder and load this page again. The API works without it.</p>
+</html>
+"""
 
 
 @router.get("/")
-async def dashboard() -> FileResponse:
-    return FileResponse(WEB / "index.html", headers=HEADERS)
+@router.get("/a/{address:path}")
+@router.get("/cluster")
+async def dashboard(address: str = "") -> Response:
+    index = DIST / "index.html"
+    if not index.is_file():
+        return HTMLResponse(NOT_BUILT, status_code=503, headers=PAGE)
+    return FileResponse(index, headers=PAGE)
 
 
 @router.get("/assets/{name}")
 async def asset(name: str) -> FileResponse:
-    path = WEB / "assets" / name
-    if path.parent != WEB / "assets" or path.suffix not in TYPES or not path.is_file():
+    path = DIST / "assets" / name
+    if path.parent != DIST / "assets" or path.suffix not in TYPES or not path.is_file():
         raise NotFound("the dashboard has no such file")
-    return FileResponse(path, headers=HEADERS, media_type=TYPES[path.suffix])
+    return FileResponse(path, headers=ASSET, media_type=TYPES[path.suffix])

@@ -1,0 +1,29 @@
+/** What a request was refused with, in words for people. */
+export class Problem extends Error {
+  /** `status` is 0 if nobody answered; `code` is the gateway's own, the same for ever. */
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly code: string | null = null,
+  ) {
+    super(message);
+    this.name = "Problem";
+  }
+
+  /** Whether the same request may work later. */
+  get passes(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+/** Any failure as something that can be shown. */
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  return new Problem(0, error instanceof Error ? error.message : String(error));
+}
+
+/** The gateway's details are clauses; people read sentences. */
+export function sentence(text: string): string {
+  const capital = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(capital) ? capital : `${capital}.`;
+}

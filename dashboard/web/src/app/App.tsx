@@ -1,0 +1,41 @@
+import { useEffect, useState } from "react";
+import { agencies, loadAgencies } from "@/app/agencies";
+import { Shell } from "@/app/Shell";
+import { SignIn } from "@/app/SignIn";
+import { closeAll } from "@/live/hooks";
+import { retryAll } from "@/live/line";
+import { useStore } from "@/live/store";
+import { Boundary } from "@/ui/Boundary";
+
+/** The page. Whoever signs in anew begins with everything anew. */
+export function App() {
+  const [session, setSession] = useState(0);
+  return (
+    <Boundary>
+      <Session
+        key={session}
+        renew={() => {
+          closeAll();
+          setSession((number) => number + 1);
+        }}
+      />
+    </Boundary>
+  );
+}
+
+function Session({ renew }: { renew(): void }) {
+  const { problem } = useStore(agencies);
+  useEffect(() => {
+    void loadAgencies();
+    const back = () => {
+      if (!document.hidden) retryAll();
+    };
+    addEventListener("online", back);
+    document.addEventListener("visibilitychange", back);
+    return () => {
+      removeEventListener("online", back);
+      document.removeEventListener("visibilitychange", back);
+    };
+  }, []);
+  return problem?.status === 401 ? <SignIn onDone={renew} /> : <Shell renew={renew} />;
+}

@@ -1,0 +1,155 @@
+import { useMemo, useState } from "react";
+import { secret } from "@/api/secret";
+import type { Agency } from "@/api/types";
+import { AgencySwitcher } from "@/app/sidebar/AgencySwitcher";
+import { NotifyButton } from "@/app/sidebar/NotifyButton";
+import css from "@/app/sidebar/Sidebar.module.css";
+import { ThreadTree } from "@/app/sidebar/ThreadTree";
+import { FILTERS, type Filter, tally } from "@/app/sidebar/tree";
+import { useAgency } from "@/live/hooks";
+import { Link } from "@/router/router";
+import { type Route, to } from "@/router/routes";
+import { number, short } from "@/text/format";
+import { Icon, type IconName } from "@/ui/Icon";
+import { IconButton } from "@/ui/IconButton";
+import { toggleTheme, useTheme } from "@/ui/theme";
+
+interface Props {
+  list: readonly Agency[];
+  agency: string | null;
+  route: Route;
+  onNewThread(): void;
+  onHelp(): void;
+}
+
+export function Sidebar({ list, agency, route, onNewThread, onHelp }: Props) {
+  const theme = useTheme();
+  return (
+    <nav className={css.side} aria-label="Agencies and threads">
+      <AgencySwitcher list={list} current={agency} />
+      {agency && <Threads key={agency} agency={agency} route={route} onNewThread={onNewThread} />}
+      {!agency && <div className="grow" />}
+      <footer className={css.foot}>
+        <Link className={css.place} href={to.cluster()} aria-current={route.view === "cluster" ? "page" : undefined}>
+          <Icon name="cluster" />
+          Cluster
+        </Link>
+        <span className="grow" />
+        <NotifyButton />
+        <IconButton icon="question" label="Keyboard shortcuts" onClick={onHelp} />
+        <IconButton
+          icon={theme === "dark" ? "sun" : "moon"}
+          label={theme === "dark" ? "Light theme" : "Dark theme"}
+          onClick={toggleTheme}
+        />
+        {secret.get() !== null && (
+          <IconButton
+            icon="exit"
+            label="Sign out"
+            onClick={() => {
+              secret.clear();
+              location.reload();
+            }}
+          />
+        )}
+      </footer>
+    </nav>
+  );
+}
+
+const PLACES: readonly { page: "inbox" | "blueprints" | "schedules" | "settings"; label: string; icon: IconName }[] = [
+  { page: "inbox", label: "Inbox", icon: "inbox" },
+  { page: "blueprints", label: "Blueprints", icon: "agent" },
+  { page: "schedules", label: "Schedules", icon: "clock" },
+  { page: "settings", label: "Settings", icon: "settings" },
+];
+
+const FILTER_LABELS: Record<Filter, string> = {
+  all: "All",
+  running: "Running",
+  waiting: "Waiting",
+  ended: "Ended",
+  error: "Error",
+};
+
+function Threads({ agency, route, onNewThread }: { agency: string; route: Route; onNewThread(): void }) {
+  const { threads, approvals, loaded, complete } = useAgency(agency);
+  const [search, setSearch] = useState("");
+  const [filter, setFilter] = useState<Filter>("all");
+  const counts = useMemo(() => tally(threads.values()), [threads]);
+  const waiting = approvals.length;
+  const current = route.view === "thread" ? route.thread : null;
+  const isHere = (page: string | null) =>
+    page === null ? route.view === "agency" : route.view === "page" && route.page === page;
+  return (
+    <>
+      <ul className={css.places}>
+        <li>
+          <Link className={css.place} href={to.agency(agency)} aria-current={isHere(null) ? "page" : undefined}>
+            <Icon name="home" />
+            Overview
+          </Link>
+        </li>
+        {PLACES.map(({ page, label, icon }) => (
+          <li key={page}>
+            <Link className={css.place} href={to.page(agency, page)} aria-current={isHere(page) ? "page" : undefined}>
+              <Icon name={icon} />
+              {label}
+              {page === "inbox" && waiting > 0 && (
+                <span className={css.badge}>
+                  {waiting}
+                  <span className="unseen"> waiting</span>
+                </span>
+              )}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <div className={css.tools}>
+        <div className="row">
+          <h2 className="title grow">
+            Threads <span className="faint num">{loaded ? short(counts.all) + (complete ? "" : " …") : ""}</span>
+          </h2>
+          <button type="button" className="button small" onClick={onNewThread} disabled={!loaded}>
+            <Icon name="plus" size={13} />
+            New thread
+          </button>
+        </div>
+        <div className={css.search}>
+          <Icon name="search" size={14} />
+          <input
+            type="search"
+            id="thread-search"
+            aria-label="Search threads"
+            placeholder="Search agents, ids, titles"
+            value={search}
+            onChange={(event) => setSearch(event.target.value)}
+            onKeyDown={(event) => {
+              if (event.key === "Escape") setSearch("");
+            }}
+          />
+        </div>
+        <div className={css.filters} role="group" aria-label="Filter by status">
+          {FILTERS.map((each) => (
+            <button
+              key={each}
+              type="button"
+              className={css.filter}
+              aria-pressed={filter === each}
+              onClick={() => setFilter(each)}
+              title={`${FILTER_LABELS[each]}: ${number(counts[each])}`}
+            >
+              {FILTER_LABELS[each]}
+              {each !== "all" && counts[each] > 0 && <span className={css.count}>{short(counts[each])}</span>}
+            </button>
+          ))}
+        </div>
+      </div>
+      {threads.size > 0 ? (
+        <ThreadTree agency={agency} threads={threads} current={current} search={search} filter={filter} />
+      ) : (
+        <p className={`${css.none} faint grow`}>{loaded ? "No threads yet." : ""}</p>
+      )}
+    </>
+  );
+}

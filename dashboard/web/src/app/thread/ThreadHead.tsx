@@ -1,0 +1,147 @@
+import { useState } from "react";
+import * as api from "@/api/threads";
+import { ancestors } from "@/app/sidebar/tree";
+import css from "@/app/thread/ThreadHead.module.css";
+import { useAgency, useAgencyStore, useThread, useThreadStore } from "@/live/hooks";
+import type { ThreadNow } from "@/live/thread";
+import { Link, navigate } from "@/router/router";
+import { to } from "@/router/routes";
+import { count, duration, isActive, money, number, total } from "@/text/format";
+import { Confirm } from "@/ui/Confirm";
+import { Icon } from "@/ui/Icon";
+import { Menu } from "@/ui/Menu";
+import { Status } from "@/ui/Status";
+import { useAction } from "@/ui/useAction";
+import { useNow } from "@/ui/useNow";
+
+/** The thread's name, what it does and what that has taken, and how to stop it. */
+export function ThreadHead({ agency, thread }: { agency: string; thread: string }) {
+  const store = useThreadStore(agency, thread);
+  const agencyStore = useAgencyStore(agency);
+  const { threads } = useAgency(agency);
+  const now = useThread(agency, thread);
+  const [deleting, setDeleting] = useState(false);
+  const summary = threads.get(thread);
+  const run = now.run ?? (summary ? { status: summary.status, reason: summary.reason } : null);
+  const path = ancestors(threads, thread).reverse();
+  const origin = now.state?.thread.forkedFrom ?? summary?.forkedFrom;
+
+  const act = useAction(async (deed: (agency: string, thread: string) => Promise<unknown>) => {
+    await deed(agency, thread);
+    store.refresh();
+  });
+  const fork = useAction(async () => {
+    const made = await api.fork(agency, thread, {});
+    agencyStore.reload();
+    navigate(to.thread(agency, made.id));
+  });
+  const isPaused = run?.status === "paused" && run.reason === "manual";
+  const problem = act.problem ?? fork.problem;
+
+  return (
+    <header className={css.head}>
+      <div className={css.names}>
+        {path.map((each) => (
+          <span key={each.id} className={css.up}>
+            <Link href={to.thread(agency, each.id)}>{each.agentType}</Link>
+            <Icon name="chevron" size={11} />
+          </span>
+        ))}
+        <h1>{now.state?.agentType ?? summary?.agentType ?? "…"}</h1>
+        {run && <Status status={run.status} reason={run.reason} />}
+        {origin && (
+          <span className="faint">
+            forked from <Link href={to.thread(agency, origin.threadId)}>another thread</Link> at {origin.seq}
+          </span>
+        )}
+      </div>
+      <Figures now={now} />
+      <div className={css.actions}>
+        {problem && (
+          <span className="bad cut" role="alert" title={problem.message}>
+            {problem.message}
+          </span>
+        )}
+        {run?.status === "running" && (
+          <button type="button" className="button small" disabled={act.busy} onClick={() => void act.run(api.pause)}>
+            <Icon name="pause" size={13} />
+            Pause
+          </button>
+        )}
+        {isPaused && (
+          <button
+            type="button"
+            className="button small primary"
+            disabled={act.busy}
+            onClick={() => void act.run(api.resume)}
+          >
+            <Icon name="play" size={12} />
+            Resume
+          </button>
+        )}
+        {isActive(run?.status) && (
+          <button
+            type="button"
+            className={`button small ${css.stop}`}
+            disabled={act.busy}
+            onClick={() => void act.run(api.cancel)}
+          >
+            <Icon name="stop" size={13} />
+            Stop
+          </button>
+        )}
+        <Menu
+          label="More"
+          align="right"
+          button={<Icon name="more" />}
+          items={[
+            {
+              label: "Fork",
+              hint: "A new thread with all that was said here.",
+              icon: <Icon name="fork" />,
+              act: () => void fork.run(),
+            },
+            {
+              label: "Copy the link",
+              icon: <Icon name="link" />,
+              act: () => void navigator.clipboard.writeText(location.href),
+            },
+            { label: "Copy the id", icon: <Icon name="copy" />, act: () => void navigator.clipboard.writeText(thread) },
+            "line",
+            { label: "Delete …", icon: <Icon name="trash" />, danger: true, act: () => setDeleting(true) },
+          ]}
+        />
+      </div>
+      {deleting && (
+        <Confirm
+          title="Delete the thread"
+          deed="Delete"
+          onClose={() => setDeleting(false)}
+          act={async () => {
+            await api.deleteThread(agency, thread);
+            navigate(to.agency(agency), { replace: true });
+            agencyStore.forget(thread);
+          }}
+        >
+          Its messages, events and files go with it, and so do all threads below it. This cannot be undone.
+        </Confirm>
+      )}
+    </header>
+  );
+}
+
+function Figures({ now: { envelope, state, run, loadedAt } }: { now: ThreadNow }) {
+  const clock = useNow();
+  if (envelope === null) return <p className={css.figures}>{state?.model}</p>;
+  const { turns, tokensUsed, durationMs, costUsd, model, attempts } = envelope.meta;
+  const going = run?.status === "running" ? Math.max(0, clock - loadedAt) : 0; // time counts while it is not paused
+  const parts = [
+    count(turns, "turn"),
+    `${number(total(tokensUsed))} tokens`,
+    money(costUsd),
+    duration(durationMs + going),
+    model ?? state?.model ?? "",
+    ...(attempts.length ? [count(attempts.length, "failed attempt")] : []),
+  ];
+  return <p className={`${css.figures} num`}>{parts.join(" · ")}</p>;
+}

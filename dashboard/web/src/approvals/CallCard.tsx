@@ -1,0 +1,221 @@
+import { type FormEvent, type KeyboardEvent, useCallback, useRef, useState } from "react";
+import { Once } from "@/api/once";
+import { Problem } from "@/api/problem";
+import { decide } from "@/api/threads";
+import type { Decision } from "@/api/types";
+import { ArgumentsEditor } from "@/approvals/ArgumentsEditor";
+import css from "@/approvals/CallCard.module.css";
+import type { Parsed } from "@/approvals/check";
+import { type Asked, answerId } from "@/approvals/waiting";
+import { Link } from "@/router/router";
+import { to } from "@/router/routes";
+import { ago, duration, pretty } from "@/text/format";
+import { Refusal } from "@/ui/Refusal";
+import { useAction } from "@/ui/useAction";
+import { useNow } from "@/ui/useNow";
+
+interface Props {
+  agency: string;
+  asked: Asked;
+  /** Whether to say whose call it is. */
+  named: boolean;
+  onAnswered(threadId: string): void;
+}
+
+type Mode = "ask" | "edit" | "deny" | "respond";
+
+const RISKS = { low: "idle", medium: "wait", high: "bad" } as const;
+
+/** One call that waits. All but a plain approval open a part of their own, so that no key or click answers by accident. */
+export function CallCard({ agency, asked, named, onAnswered }: Props) {
+  const { call, threadId, agentType } = asked;
+  const [mode, setMode] = useState<Mode>("ask");
+  const [reason, setReason] = useState("");
+  const [reply, setReply] = useState("");
+  const [args, setArgs] = useState(() => JSON.stringify(call.args, null, 2));
+  const checked = useRef<{ parsed: Parsed; faults: readonly string[] } | null>(null);
+  const once = useRef(new Once());
+
+  const answer = useAction(async (decision: Decision) => {
+    await decide(agency, threadId, once.current.body({ decisions: { [answerId(call)]: decision } }));
+    onAnswered(threadId);
+  });
+
+  const onChecked = useCallback((parsed: Parsed, faults: readonly string[]) => {
+    checked.current = { parsed, faults };
+  }, []);
+
+  const edited = useAction(async () => {
+    const { parsed, faults } = checked.current ?? {};
+    if (!parsed || "problem" in parsed || faults?.length) throw new Problem(0, faults?.[0] ?? "It is being checked.");
+    await answer.run({ decision: "edit", args: parsed.value });
+  });
+
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (mode === "ask") void answer.run({ decision: "approve" });
+    if (mode === "edit") void edited.run();
+    if (mode === "deny") void answer.run({ decision: "deny", ...(reason.trim() ? { reason: reason.trim() } : {}) });
+    if (mode === "respond") void answer.run({ decision: "respond", content: reply });
+  };
+
+  const onKeyDown = (event: KeyboardEvent<HTMLFormElement>) => {
+    const target = event.target as HTMLElement;
+    if (event.key === "Escape" && mode !== "ask") {
+      setMode("ask");
+      event.currentTarget.focus();
+      event.stopPropagation();
+      return;
+    }
+    if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) return submit(event);
+    if (target.matches("textarea, input") || event.metaKey || event.ctrlKey || event.altKey || mode !== "ask") return;
+    const keys: Record<string, () => void> = {
+      a: () => void answer.run({ decision: "approve" }),
+      e: () => setMode("edit"),
+      d: () => setMode("deny"),
+      r: () => setMode("respond"),
+    };
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  };
+
+  const back = (
+    <button type="button" className="button quiet" onClick={() => setMode("ask")}>
+      Back
+    </button>
+  );
+
+  return (
+    <form
+      className={css.card}
+      aria-label={`${call.name} waits for you`}
+      tabIndex={-1}
+      data-waiting
+      data-risk={call.risk}
+      onSubmit={submit}
+      onKeyDown={onKeyDown}
+    >
+      <p className={css.title}>
+        <code className={css.name}>{call.name}</code>
+        <span className="tag" data-tone={RISKS[call.risk]}>
+          {call.risk} risk
+        </span>
+        {call.kind === "in_doubt" && (
+          <span className="tag" data-tone="bad">
+            in doubt: it may have happened
+          </span>
+        )}
+        {named && (
+          <span className="soft">
+            asked by <Link href={to.thread(agency, threadId)}>{agentType}</Link>
+          </span>
+        )}
+        {asked.since && <span className="faint">{ago(asked.since)}</span>}
+        {call.expiresAt && <Deadline at={call.expiresAt} then={call.onTimeout ?? "deny"} />}
+      </p>
+      {call.note && <p className="soft">{call.note}</p>}
+      {mode !== "edit" && (
+        <pre className={`${css.args} pre`} tabIndex={0}>
+          {pretty(call.args)}
+        </pre>
+      )}
+      {mode === "edit" && (
+        <ArgumentsEditor
+          agency={agency}
+          thread={threadId}
+          tool={call.name}
+          text={args}
+          onChange={setArgs}
+          onChecked={onChecked}
+        />
+      )}
+      {mode === "deny" && (
+        <textarea
+          rows={2}
+          aria-label="Why it is denied"
+          placeholder="Why? The agent reads this."
+          value={reason}
+          onChange={(event) => setReason(event.target.value)}
+          autoFocus
+        />
+      )}
+      {mode === "respond" && (
+        <textarea
+          rows={3}
+          aria-label="Result for the agent"
+          placeholder="The tool does not run; the agent gets this as its result."
+          value={reply}
+          required
+          onChange={(event) => setReply(event.target.value)}
+          autoFocus
+        />
+      )}
+      <Refusal problem={edited.problem ?? answer.problem} />
+      <fieldset className={css.buttons} disabled={answer.busy || edited.busy}>
+        <legend className="unseen">Answers</legend>
+        {mode === "ask" && (
+          <>
+            <button type="submit" className="button primary" aria-keyshortcuts="a">
+              Approve
+            </button>
+            <button type="button" className="button" aria-keyshortcuts="e" onClick={() => setMode("edit")}>
+              Edit …
+            </button>
+            <button type="button" className="button" aria-keyshortcuts="d" onClick={() => setMode("deny")}>
+              Deny …
+            </button>
+            <button type="button" className="button" aria-keyshortcuts="r" onClick={() => setMode("respond")}>
+              Respond …
+            </button>
+            {call.kind !== "in_doubt" && (
+              <button
+                type="button"
+                className="button quiet"
+                title={`Approve, and do not ask about ${call.name} again in this thread`}
+                onClick={() => void answer.run({ decision: "always" })}
+              >
+                Always approve
+              </button>
+            )}
+          </>
+        )}
+        {mode === "edit" && (
+          <>
+            <button type="submit" className="button primary">
+              Approve with these arguments
+            </button>
+            {back}
+          </>
+        )}
+        {mode === "deny" && (
+          <>
+            <button type="submit" className="button danger">
+              Deny
+            </button>
+            {back}
+          </>
+        )}
+        {mode === "respond" && (
+          <>
+            <button type="submit" className="button primary">
+              Respond
+            </button>
+            {back}
+          </>
+        )}
+      </fieldset>
+    </form>
+  );
+}
+
+function Deadline({ at, then }: { at: string; then: "deny" | "approve" }) {
+  const left = Date.parse(at) - useNow();
+  const what = then === "deny" ? "denied" : "approved";
+  return (
+    <span className="tag" data-tone="wait">
+      {left > 0 ? `${what} in ${duration(left)}` : `being ${what}`}
+    </span>
+  );
+}

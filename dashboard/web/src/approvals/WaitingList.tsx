@@ -1,0 +1,75 @@
+import { Once } from "@/api/once";
+import { Problem } from "@/api/problem";
+import { answerAll, decide } from "@/api/threads";
+import type { RunEnvelope } from "@/api/types";
+import { CallCard } from "@/approvals/CallCard";
+import { LimitCard } from "@/approvals/LimitCard";
+import css from "@/approvals/WaitingList.module.css";
+import { type Asked, byThread, type Waiting } from "@/approvals/waiting";
+import { count } from "@/text/format";
+import { Refusal } from "@/ui/Refusal";
+import { useAction } from "@/ui/useAction";
+
+interface Props {
+  agency: string;
+  waiting: Waiting;
+  /** The thread whose page this is, if it is one's. */
+  here: string | null;
+  envelope: RunEnvelope | null;
+  onAnswered(threadId: string): void;
+}
+
+/** Everything that waits, with one answer for each, or one for all. */
+export function WaitingList({ agency, waiting, here, envelope, onAnswered }: Props) {
+  const { calls, limits } = waiting;
+  const all = useAction(async () => {
+    for (const threadId of await approveAll(agency, calls)) onAnswered(threadId);
+  });
+  return (
+    <>
+      {calls.length > 0 && (
+        <div className={css.head}>
+          <h2 aria-live="polite">{count(calls.length, "call waits", "calls wait")} for you</h2>
+          {calls.length > 1 && (
+            <button type="button" className="button small" disabled={all.busy} onClick={() => void all.run()}>
+              Approve all
+            </button>
+          )}
+        </div>
+      )}
+      <Refusal problem={all.problem} />
+      <ul className={css.list}>
+        {calls.map((asked) => (
+          <li key={asked.key}>
+            <CallCard agency={agency} asked={asked} named={asked.threadId !== here} onAnswered={onAnswered} />
+          </li>
+        ))}
+        {limits.map((exhausted) => (
+          <li key={`${exhausted.key} ${exhausted.code}`}>
+            <LimitCard
+              agency={agency}
+              exhausted={exhausted}
+              envelope={exhausted.threadId === here ? envelope : null}
+              named={exhausted.threadId !== here}
+              onAnswered={onAnswered}
+            />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** Approve calls of several threads: in one request, where the gateway can name calls exactly. */
+async function approveAll(agency: string, calls: readonly Asked[]): Promise<string[]> {
+  const once = new Once();
+  const threads = byThread(calls, { decision: "approve" });
+  if (calls.every(({ call }) => call.approvalId)) {
+    const { refused } = await answerAll(agency, once.body({ decisions: Object.assign({}, ...threads.values()) }));
+    const [first] = refused;
+    if (first) throw new Problem(409, first.message, first.code);
+  } else {
+    for (const [threadId, decisions] of threads) await decide(agency, threadId, new Once().body({ decisions }));
+  }
+  return [...threads.keys()];
+}

@@ -1,0 +1,84 @@
+// What waits for a person, at a thread: its own calls, and those of every thread below it.
+
+import type { Approval, Decision, PendingCall, RunEnvelope, Subagent, ThreadSummary } from "@/api/types";
+import { ancestors } from "@/app/sidebar/tree";
+
+/** A call that waits. */
+export interface Asked {
+  key: string;
+  threadId: string;
+  agentType: string;
+  call: PendingCall;
+  since: string | null;
+}
+
+/** A run that has used up a limit or its agency's budget. */
+export interface Exhausted {
+  key: string;
+  threadId: string;
+  agentType: string;
+  code: string;
+}
+
+export interface Waiting {
+  calls: Asked[];
+  limits: Exhausted[];
+}
+
+interface Here {
+  threadId: string;
+  agentType: string;
+  envelope: RunEnvelope | null;
+  subagents: readonly Subagent[];
+}
+
+/** Everything that the thread and those below it wait for. Of the thread itself, its own run knows best. */
+export function waitingAt(
+  here: Here,
+  approvals: readonly Approval[],
+  threads: ReadonlyMap<string, ThreadSummary>,
+): Waiting {
+  const children = new Set(here.subagents.map((each) => each.childThreadId));
+  const below = approvals.filter(
+    ({ threadId, parentId }) =>
+      threadId !== here.threadId &&
+      (children.has(threadId) ||
+        parentId === here.threadId ||
+        ancestors(threads, threadId).some((each) => each.id === here.threadId)),
+  );
+  const found = inInbox(below);
+  const { envelope, threadId, agentType } = here;
+  const own = (envelope?.meta.pendingToolCalls ?? []).map((call) => asked(threadId, agentType, call, null));
+  const [error] = envelope?.meta.pauseReason === "exhausted" ? envelope.errors : [];
+  const ownLimit = error ? [{ key: `${threadId} limit`, threadId, agentType, code: error.code }] : [];
+  return { calls: [...own, ...found.calls], limits: [...ownLimit, ...found.limits] };
+}
+
+/** Everything that an agency waits for. */
+export function inInbox(approvals: readonly Approval[]): Waiting {
+  const calls = approvals.flatMap(({ threadId, agentType, calls, since }) =>
+    calls.map((call) => asked(threadId, agentType, call, since)),
+  );
+  const limits = approvals.flatMap(({ threadId, agentType, kind, code }) =>
+    kind === "limit" && code ? [{ key: `${threadId} limit`, threadId, agentType, code }] : [],
+  );
+  return { calls, limits };
+}
+
+function asked(threadId: string, agentType: string, call: PendingCall, since: string | null): Asked {
+  return { key: `${threadId} ${call.id}`, threadId, agentType, call, since };
+}
+
+/** Under what an answer names a call: exactly this call with exactly these arguments, where the gateway has that. */
+export function answerId(call: PendingCall): string {
+  return call.approvalId ?? call.id;
+}
+
+/** The same decision for several calls, by their threads. */
+export function byThread(calls: readonly Asked[], decision: Decision): Map<string, Record<string, Decision>> {
+  const found = new Map<string, Record<string, Decision>>();
+  for (const { threadId, call } of calls) {
+    found.set(threadId, { ...found.get(threadId), [answerId(call)]: decision });
+  }
+  return found;
+}

@@ -1,0 +1,149 @@
+// A line to the gateway that is opened again whenever it breaks: a socket, after longer and longer pauses.
+//
+// Whoever uses it says where to begin each time (`address()`, with the number of the last event), so that nothing is
+// missed or comes twice, and what to load before (`prepare()`). Its failure also says what a browser does not tell of
+// sockets: whether the gateway is away, which passes, or has refused, which ends the line.
+
+import { socketAddress } from "@/api/client";
+import { Problem } from "@/api/problem";
+
+const PAUSE_FIRST = 300;
+const PAUSE_MOST = 8_000;
+/** A line that was open for so long is begun again at once. */
+const STABLE = 5_000;
+const GONE = 4404;
+const REVOKED = 4401;
+
+/** `connecting` for the first time, `open`, `waiting` to try again, or `ended` by a refusal or by us. */
+export type LineStatus = "connecting" | "open" | "waiting" | "ended";
+
+/** As much of a WebSocket as a line uses. */
+export interface Socket {
+  readonly readyState: number;
+  onopen: (() => void) | null;
+  onmessage: ((message: { data: string }) => void) | null;
+  onclose: ((closed: { code: number; reason: string }) => void) | null;
+  close(): void;
+}
+
+export type Open = (address: string) => Promise<Socket>;
+
+export const openSocket: Open = async (address) => new WebSocket(await socketAddress(address)) as unknown as Socket;
+
+export interface LineUse {
+  address(): string;
+  prepare(): Promise<unknown>;
+  opened?(): void;
+  received(message: unknown): void;
+  changed(): void;
+  open?: Open;
+}
+
+const lines = new Set<Line>();
+
+/** Do not wait any longer: the network is back, or somebody looks at the page again. */
+export function retryAll(): void {
+  for (const line of lines) line.retry();
+}
+
+export class Line {
+  readonly #use: LineUse;
+  #socket: Socket | null = null;
+  #closed = false;
+  #skipPause: () => void = () => {};
+
+  status: LineStatus = "connecting";
+  /** What was last in the way. */
+  problem: Problem | null = null;
+
+  constructor(use: LineUse) {
+    this.#use = use;
+    lines.add(this);
+    void this.#run();
+  }
+
+  close(): void {
+    this.#closed = true;
+    lines.delete(this);
+    this.#hangUp();
+    this.#skipPause();
+  }
+
+  retry(): void {
+    this.#skipPause();
+  }
+
+  /** Begin again: something that belongs to the line did not work. */
+  restart(problem: Problem | null): void {
+    this.problem = problem;
+    this.#hangUp();
+  }
+
+  /** A socket that is not open yet is closed as soon as it is: browsers complain if it is sooner. */
+  #hangUp(): void {
+    const socket = this.#socket;
+    if (socket === null) return;
+    if (socket.readyState === 0) socket.onopen = () => socket.close();
+    else socket.close();
+  }
+
+  async #run(): Promise<void> {
+    let pause = PAUSE_FIRST;
+    while (!this.#closed) {
+      try {
+        await this.#use.prepare();
+        if (this.#closed) return;
+        if ((await this.#listen()) > STABLE) pause = PAUSE_FIRST;
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        this.problem = error;
+      }
+      if (this.#closed) return;
+      this.#become(this.problem === null || this.problem.passes ? "waiting" : "ended");
+      if (this.status === "ended") return;
+      await this.#wait(pause * (0.75 + Math.random() / 2));
+      pause = Math.min(2 * pause, PAUSE_MOST);
+    }
+  }
+
+  /** Read until the socket is closed: for how long it was open. */
+  async #listen(): Promise<number> {
+    const socket = await (this.#use.open ?? openSocket)(this.#use.address());
+    this.#socket = socket;
+    if (this.#closed) this.#hangUp();
+    let since = Number.POSITIVE_INFINITY;
+    return new Promise((resolve, reject) => {
+      socket.onopen = () => {
+        if (this.#closed) return socket.close();
+        since = performance.now();
+        this.problem = null;
+        this.#become("open");
+        this.#use.opened?.();
+      };
+      socket.onmessage = ({ data }) => {
+        if (!this.#closed) this.#use.received(JSON.parse(data));
+      };
+      socket.onclose = ({ code, reason }) => {
+        this.#socket = null;
+        if (code === GONE) reject(new Problem(404, reason || "It was deleted."));
+        else if (code === REVOKED) reject(new Problem(401, reason || "The key was revoked."));
+        else resolve(performance.now() - since);
+      };
+    });
+  }
+
+  #become(status: LineStatus): void {
+    this.status = status;
+    this.#use.changed();
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#skipPause = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,61 @@
+// Every view has an address:
+//
+//   /                                the first agency
+//   /a/{agency}                      its overview
+//   /a/{agency}/inbox                what waits for a person
+//   /a/{agency}/blueprints[/{name}]  its agents
+//   /a/{agency}/schedules[/{id}]     what begins by itself
+//   /a/{agency}/settings             name, usage, budget, policy, keys
+//   /a/{agency}/t/{thread}[/{tab}]   a thread; without a tab, its chat
+//   /cluster                         hosts, and who lives where
+//
+// What a view has open besides (an event, a file, a search) is in the query, see `useQuery`.
+
+export const TABS = ["chat", "graph", "timeline", "files", "events", "state"] as const;
+export type Tab = (typeof TABS)[number];
+
+export const PAGES = ["inbox", "blueprints", "schedules", "settings"] as const;
+export type AgencyPage = (typeof PAGES)[number];
+
+export type Route =
+  | { view: "start" }
+  | { view: "cluster" }
+  | { view: "agency"; agency: string }
+  | { view: "page"; agency: string; page: AgencyPage; item: string | null }
+  | { view: "thread"; agency: string; thread: string; tab: Tab }
+  | { view: "lost" };
+
+export function parse(pathname: string): Route {
+  const parts = pathname.split("/").filter(Boolean).map(decoded);
+  const [area, agency, kind, item, tab] = parts;
+  if (area === undefined) return { view: "start" };
+  if (area === "cluster" && parts.length === 1) return { view: "cluster" };
+  if (area !== "a" || agency === undefined) return { view: "lost" };
+  if (kind === undefined) return { view: "agency", agency };
+  if (kind === "t" && item !== undefined && parts.length <= 5) {
+    const wanted = TABS.find((each) => each === (tab ?? "chat"));
+    return wanted ? { view: "thread", agency, thread: item, tab: wanted } : { view: "lost" };
+  }
+  const page = PAGES.find((each) => each === kind);
+  return page && parts.length <= 4 ? { view: "page", agency, page, item: item ?? null } : { view: "lost" };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+const joined = (...parts: string[]) => `/${parts.map(encodeURIComponent).join("/")}`;
+
+/** Addresses, for links. */
+export const to = {
+  start: () => "/",
+  cluster: () => "/cluster",
+  agency: (agency: string) => joined("a", agency),
+  page: (agency: string, page: AgencyPage, item?: string | null) => joined("a", agency, page, ...(item ? [item] : [])),
+  thread: (agency: string, thread: string, tab: Tab = "chat") =>
+    joined("a", agency, "t", thread, ...(tab === "chat" ? [] : [tab])),
+};

@@ -1,0 +1,34 @@
+import { useState } from "react";
+import { Icon } from "@/ui/Icon";
+
+const SHOWN_MS = 1_500;
+
+/** Puts a text into the clipboard, and says so. */
+export function CopyButton({
+  text,
+  label = "Copy",
+  className = "",
+}: {
+  text: () => string;
+  label?: string;
+  className?: string | undefined;
+}) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text());
+    setDone(true);
+    setTimeout(() => setDone(false), SHOWN_MS);
+  };
+  const says = done ? "Copied" : label;
+  return (
+    <button
+      type="button"
+      className={`button quiet icon small ${className}`}
+      aria-label={says}
+      title={says}
+      onClick={copy}
+    >
+      <Icon name={done ? "check" : "copy"} size={14} />
+    </button>
+  );
+}

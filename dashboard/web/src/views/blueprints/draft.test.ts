@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import type { Blueprint } from "@/api/types";
+import { blueprintOf, draftOf, NEW } from "@/views/blueprints/draft";
+
+const blueprint: Blueprint = {
+  name: "clerk",
+  description: "Does what it is told.",
+  prompt: "You are a clerk.",
+  tags: ["default", "billing"],
+  model: ["openai:a", { model: "openai:b", requires: ["images"] }],
+  requires: ["tools"],
+  params: { temperature: 0.2 },
+  outputSchema: null,
+  config: { hitl: { tools: ["refund"] } },
+  status: "active",
+  limits: { turns: 100, timeMs: null, tokens: null, costUsd: 0.5 },
+  mode: "tools",
+  isolation: "shared",
+  source: "static",
+  createdAt: null,
+  updatedAt: null,
+};
+
+describe("a blueprint that is edited", () => {
+  it("comes back as it was if nothing was changed", () => {
+    const { source: _, createdAt: __, updatedAt: ___, ...same } = blueprint;
+    expect(blueprintOf(draftOf(blueprint))).toEqual(same);
+  });
+
+  it("is refused with what would be right", () => {
+    const good = { ...NEW, name: "clerk", prompt: "You are a clerk." };
+    expect(blueprintOf(good).model).toBeNull();
+    expect(() => blueprintOf({ ...good, name: "a b" })).toThrow("letters, digits");
+    expect(() => blueprintOf({ ...good, prompt: " " })).toThrow("needs a prompt");
+    expect(() => blueprintOf({ ...good, model: "gpt" })).toThrow("provider:model");
+    expect(() => blueprintOf({ ...good, config: "{" })).toThrow("Configuration: not JSON yet");
+    expect(() => blueprintOf({ ...good, params: "[1]" })).toThrow("Parameters: an object");
+    expect(() => blueprintOf({ ...good, limits: { ...good.limits, turns: "1.5" } })).toThrow("above 0");
+  });
+});

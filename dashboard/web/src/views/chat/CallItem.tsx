@@ -1,0 +1,102 @@
+import { useState } from "react";
+import { useThread, useThreadSummary } from "@/live/hooks";
+import { Link } from "@/router/router";
+import { to } from "@/router/routes";
+import { brief, duration, money, pretty, statusOf, type Tone } from "@/text/format";
+import { CopyButton } from "@/ui/CopyButton";
+import { Loading } from "@/ui/Empty";
+import { Icon } from "@/ui/Icon";
+import { Mark } from "@/ui/Status";
+import { useNow } from "@/ui/useNow";
+import css from "@/views/chat/CallItem.module.css";
+import { Transcript } from "@/views/chat/Transcript";
+import type { Call, CallState } from "@/views/chat/transcript";
+
+const STATES: Record<CallState, [Tone, string]> = {
+  planned: ["idle", "to come"],
+  waiting: ["wait", "waits for you"],
+  running: ["running", "running"],
+  done: ["ok", "done"],
+  failed: ["bad", "failed"],
+  denied: ["idle", "denied"],
+  canceled: ["idle", "canceled"],
+};
+
+/** A call of a tool: in one line, with all of it inside, and the thread of a subagent opened in place. */
+export function CallItem({ agency, call }: { agency: string; call: Call }) {
+  const [tone, words] = STATES[call.state];
+  return (
+    <li className={css.call} data-call={call.state}>
+      <details>
+        <summary className={css.line}>
+          <Icon name="chevron" size={12} />
+          <code className={css.name}>{call.name}</code>
+          <span className={css.brief}>{brief(call.args)}</span>
+          <Took call={call} />
+          <Mark tone={tone}>{words}</Mark>
+        </summary>
+        <div className={css.inside}>
+          <Part title="Arguments" text={pretty(call.args)} />
+          {call.result !== null && <Part title="Result" text={call.result} />}
+        </div>
+      </details>
+      {call.child && <Child agency={agency} call={call} id={call.child.childThreadId} agent={call.child.agentType} />}
+    </li>
+  );
+}
+
+function Took({ call }: { call: Call }) {
+  if (call.ms !== null) return <span className={css.took}>{duration(call.ms)}</span>;
+  return call.state === "running" && call.startedAt ? <Going since={call.startedAt} /> : null;
+}
+
+function Going({ since }: { since: string }) {
+  const ms = useNow() - Date.parse(since);
+  return <span className={css.took}>{ms < 1_000 ? "" : duration(ms)}</span>;
+}
+
+function Part({ title, text }: { title: string; text: string }) {
+  return (
+    <section>
+      <h4 className={css.title}>
+        {title}
+        <CopyButton text={() => text} label={`Copy ${title.toLowerCase()}`} />
+      </h4>
+      <pre className="pre" tabIndex={0}>
+        {text}
+      </pre>
+    </section>
+  );
+}
+
+/** A subagent's thread: a line with the way there, and its transcript in place when it is opened. */
+function Child({ agency, call, id, agent }: { agency: string; call: Call; id: string; agent: string }) {
+  const [open, setOpen] = useState(false);
+  const summary = useThreadSummary(agency, id);
+  const [tone, words] = summary ? statusOf(summary) : ["running" as const, "starting"];
+  return (
+    <div className={css.child}>
+      <div className={css.childLine}>
+        <button type="button" className={css.toggle} aria-expanded={open} onClick={() => setOpen(!open)}>
+          <Icon name="chevron" size={12} />
+          {open ? "Hide" : "Show"} {agent}’s work
+        </button>
+        <Link href={to.thread(agency, id)}>{agent}’s thread</Link>
+        <span className="grow" />
+        {summary && summary.costUsd !== 0 && <span className="faint num">{money(summary.costUsd)}</span>}
+        {call.state !== "done" && <Mark tone={tone}>{words}</Mark>}
+      </div>
+      {open && <ChildTranscript agency={agency} id={id} />}
+    </div>
+  );
+}
+
+function ChildTranscript({ agency, id }: { agency: string; id: string }) {
+  const now = useThread(agency, id);
+  if (now.connection === "ended" && now.problem) return <p className="bad">{now.problem.message}</p>;
+  return (
+    <div className={css.inPlace}>
+      {now.state === null ? <Loading /> : <Transcript agency={agency} thread={id} now={now} by="Order" nested />}
+    </div>
+  );
+}

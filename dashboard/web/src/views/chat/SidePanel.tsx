@@ -1,0 +1,163 @@
+import type { Limits } from "@/api/types";
+import { useAgency } from "@/live/hooks";
+import type { ThreadNow } from "@/live/thread";
+import { Link } from "@/router/router";
+import { to } from "@/router/routes";
+import { count, duration, isActive, money, number, statusOf, total } from "@/text/format";
+import { Icon } from "@/ui/Icon";
+import { Dot } from "@/ui/Status";
+import { useNow } from "@/ui/useNow";
+import css from "@/views/chat/SidePanel.module.css";
+
+const MARKS = { pending: "to do", in_progress: "in progress", completed: "done" } as const;
+
+/** Beside the chat: the plan as it is worked off, the run and its limits, subagents and files. */
+export function SidePanel({ agency, thread, now }: { agency: string; thread: string; now: ThreadNow }) {
+  const { state } = now;
+  const todos = state?.todos ?? [];
+  const files = Object.keys(state?.files ?? {});
+  const children = state?.subagents ?? [];
+  const { threads } = useAgency(agency);
+  const done = todos.filter((each) => each.status === "completed").length;
+  return (
+    <aside className={`${css.panel} scroll`} aria-label="Plan, run and files">
+      <section>
+        <h2 className="title">
+          Plan {todos.length > 0 && <span className="faint num">{`${done} of ${todos.length}`}</span>}
+        </h2>
+        {todos.length === 0 && <p className="faint">No plan yet.</p>}
+        <ol className={css.plan}>
+          {todos.map((todo, at) => (
+            <li key={at} data-status={todo.status}>
+              <span className={css.mark} aria-hidden="true">
+                {todo.status === "completed" && <Icon name="check" size={11} />}
+              </span>
+              <span>{todo.content}</span>
+              <span className="unseen"> ({MARKS[todo.status] ?? todo.status})</span>
+            </li>
+          ))}
+        </ol>
+      </section>
+      <RunSection agency={agency} now={now} />
+      {children.length > 0 && (
+        <section>
+          <h2 className="title">
+            Subagents <span className="faint num">{children.length}</span>
+          </h2>
+          <ul className={css.list}>
+            {children.map((child) => {
+              const known = threads.get(child.childThreadId);
+              const [tone, words] = known ? statusOf(known) : (["idle", child.status] as const);
+              return (
+                <li key={child.childThreadId}>
+                  <Link href={to.thread(agency, child.childThreadId)}>
+                    <Dot tone={tone} />
+                    <span className="cut grow">{child.agentType}</span>
+                    {child.background && <span className="tag">background</span>}
+                    <span className="faint">{words}</span>
+                  </Link>
+                </li>
+              );
+            })}
+          </ul>
+        </section>
+      )}
+      <section>
+        <h2 className="title">Files {files.length > 0 && <span className="faint num">{files.length}</span>}</h2>
+        {files.length === 0 && <p className="faint">No files yet.</p>}
+        <ul className={css.list}>
+          {files.map((path) => (
+            <li key={path}>
+              <Link href={`${to.thread(agency, thread, "files")}?file=${encodeURIComponent(path)}`}>
+                <Icon name="file" size={13} />
+                <span className="cut">{path}</span>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      </section>
+    </aside>
+  );
+}
+
+function RunSection({ agency, now: { envelope, state, run, loadedAt } }: { agency: string; now: ThreadNow }) {
+  const { blueprints } = useAgency(agency);
+  const clock = useNow();
+  if (envelope === null) return null;
+  const { turns, tokensUsed, costUsd, durationMs, children, model, attempts, limits } = envelope.meta;
+  const allowed: Limits = limits ?? blueprints.find((each) => each.name === state?.agentType)?.limits ?? {};
+  const going = run?.status === "running" ? Math.max(0, clock - loadedAt) : 0;
+  const below = total(children.tokensUsed);
+  return (
+    <section>
+      <h2 className="title">{isActive(run?.status) ? "Run" : "Last run"}</h2>
+      <dl className={css.figures}>
+        <Figure name="Turns" value={number(turns)} used={turns} of={allowed.turns} show={number} />
+        <Figure
+          name="Tokens"
+          value={number(total(tokensUsed))}
+          used={total(tokensUsed)}
+          of={allowed.tokens}
+          show={number}
+          more={`${number(tokensUsed.input)} in (${number(tokensUsed.cachedInput)} from the cache), ${number(tokensUsed.output)} out`}
+        />
+        <Figure name="Cost" value={money(costUsd)} used={costUsd ?? 0} of={allowed.costUsd} show={money} />
+        <Figure
+          name="Time"
+          value={duration(durationMs + going)}
+          used={durationMs + going}
+          of={allowed.timeMs}
+          show={duration}
+        />
+        {below > 0 && (
+          <Figure
+            name="Of subagents"
+            value={`${number(below)} tokens · ${money(children.costUsd)}`}
+            used={0}
+            of={null}
+          />
+        )}
+        <Figure name="Model" value={model ?? state?.model ?? ""} used={0} of={null} />
+      </dl>
+      {attempts.length > 0 && (
+        <details className={css.attempts}>
+          <summary>{count(attempts.length, "failed attempt")}</summary>
+          <ul>
+            {attempts.map((attempt, at) => (
+              <li key={at}>
+                turn {attempt.turn}, {attempt.model}: {attempt.message} ({attempt.code})
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </section>
+  );
+}
+
+interface FigureProps {
+  name: string;
+  value: string;
+  used: number;
+  of: number | null | undefined;
+  show?(n: number): string;
+  more?: string;
+}
+
+function Figure({ name, value, used, of, show, more }: FigureProps) {
+  const part = of ? Math.min(1, used / of) : null;
+  return (
+    <div title={more}>
+      <dt>{name}</dt>
+      <dd>
+        {value}
+        {of && show && <span className="faint"> of {show(of)}</span>}
+      </dd>
+      {part !== null && (
+        <span className={css.bar} data-full={part > 0.8 || undefined} aria-hidden="true">
+          <span style={{ width: `${100 * part}%` }} />
+        </span>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,183 @@
+import { useMemo } from "react";
+import { getHealth, getStatus } from "@/api/installation";
+import { asProblem, type Problem } from "@/api/problem";
+import type { InstallationStatus } from "@/api/types";
+import { agencies } from "@/app/agencies";
+import { useStore } from "@/live/store";
+import { Link } from "@/router/router";
+import { to } from "@/router/routes";
+import { bytes, count, dateTime, number } from "@/text/format";
+import { Loading } from "@/ui/Empty";
+import { Failed } from "@/ui/Failed";
+import { PageHead } from "@/ui/PageHead";
+import { useLoad } from "@/ui/useLoad";
+import css from "@/views/cluster/ClusterView.module.css";
+
+const EVERY_MS = 3_000;
+const THREADS_SHOWN = 30;
+
+interface Found {
+  status: InstallationStatus;
+  unready: Problem | null;
+}
+
+async function look(): Promise<Found> {
+  const [status, unready] = await Promise.all([getStatus(), getHealth().then(() => null, asProblem)]);
+  return { status, unready };
+}
+
+/** Where it runs: nodes, hosts and their loads, and which threads are awake. */
+export default function ClusterView() {
+  const { data, problem, reload } = useLoad(look, "cluster", EVERY_MS);
+  return (
+    <>
+      <PageHead title="Cluster">
+        {data && (
+          <span className="tag" data-tone={data.unready ? "bad" : "ok"} role="status">
+            {data.unready ? "not ready" : "ready"}
+          </span>
+        )}
+      </PageHead>
+      <div className="page scroll">
+        {data ? (
+          <Overview {...data} />
+        ) : problem ? (
+          <Failed problem={problem} retry={() => void reload()} />
+        ) : (
+          <Loading />
+        )}
+      </div>
+    </>
+  );
+}
+
+function Overview({ status, unready }: Found) {
+  const { hosts, nodes, awake, hibernated, alarms } = status;
+  const { list } = useStore(agencies);
+  const names = useMemo(() => new Map((list ?? []).map((each) => [each.id, each.name])), [list]);
+  const working = hosts.reduce((sum, host) => sum + host.working, 0);
+  const memory = hosts.reduce((sum, host) => sum + (host.rssBytes ?? 0), 0);
+  const sleeping = Object.entries(alarms).sort(([, a], [, b]) => a - b);
+  return (
+    <div className={css.page}>
+      {unready && <p className="bad">{unready.message}</p>}
+      <dl className={css.figures}>
+        <Figure name="at work" value={number(working)} />
+        <Figure name="threads awake" value={number(awake)} />
+        <Figure name="hibernated" value={number(hibernated)} />
+        <Figure name="hosts" value={number(hosts.length)} />
+        <Figure name="nodes" value={number(nodes.length)} />
+        <Figure name="memory of hosts" value={bytes(memory)} />
+      </dl>
+      <section>
+        <h2 className={css.heading}>Hosts</h2>
+        <div className={css.wide}>
+          <table className="table">
+            <thead>
+              <tr>
+                <th>Host</th>
+                <th>Node</th>
+                <th>Role</th>
+                <th>State</th>
+                <th>At work</th>
+                <th>Memory</th>
+                <th>Threads</th>
+              </tr>
+            </thead>
+            <tbody>
+              {hosts.map((host) => (
+                <tr key={host.name}>
+                  <td>
+                    <span className="mono">{host.name}</span>
+                    {host.pid !== null && <span className="faint"> pid {host.pid}</span>}
+                  </td>
+                  <td className="mono">{host.node.slice(0, 8)}</td>
+                  <td>{host.role}</td>
+                  <td>
+                    <span className="tag" data-tone={host.state === "ready" ? "ok" : "wait"}>
+                      {host.state}
+                    </span>
+                  </td>
+                  <td className="num">{host.working}</td>
+                  <td className="num">{host.rssBytes === null ? "" : bytes(host.rssBytes)}</td>
+                  <td>
+                    <Threads of={host.threads} names={names} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+      <section>
+        <h2 className={css.heading}>Nodes</h2>
+        <ul className={css.nodes}>
+          {nodes.map((node) => (
+            <li key={node.id}>
+              <span className="row">
+                <span className="mono grow cut">{node.id}</span>
+                <span className="faint num">
+                  {node.hosts} of {count(node.budget, "host")} before threads share
+                </span>
+              </span>
+              <span className={css.bar} aria-hidden="true">
+                <span style={{ width: `${Math.min(100, (100 * node.hosts) / Math.max(1, node.budget))}%` }} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      </section>
+      {sleeping.length > 0 && (
+        <section>
+          <h2 className={css.heading}>Asleep until</h2>
+          <ul>
+            {sleeping.slice(0, THREADS_SHOWN).map(([address, at]) => (
+              <li key={address} className="row">
+                <span className="num">{dateTime(at)}</span>
+                <ThreadLink address={address} names={names} />
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </div>
+  );
+}
+
+function Figure({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dd>{value}</dd>
+      <dt>{name}</dt>
+    </div>
+  );
+}
+
+function Threads({ of, names }: { of: readonly string[]; names: ReadonlyMap<string, string> }) {
+  if (of.length === 0) return <span className="faint">none</span>;
+  return (
+    <details>
+      <summary>{number(of.length)}</summary>
+      <ul>
+        {of.slice(0, THREADS_SHOWN).map((address) => (
+          <li key={address}>
+            <ThreadLink address={address} names={names} />
+          </li>
+        ))}
+      </ul>
+      {of.length > THREADS_SHOWN && <p className="faint">and {number(of.length - THREADS_SHOWN)} more</p>}
+    </details>
+  );
+}
+
+/** An address reads agency/thread; an agency lives in a host, too. */
+function ThreadLink({ address, names }: { address: string; names: ReadonlyMap<string, string> }) {
+  const [agency = "", thread] = address.split("/");
+  const href = thread ? to.thread(agency, thread) : to.agency(agency);
+  return (
+    <Link href={href} className="mono">
+      {names.get(agency) ?? agency}
+      {thread ? ` / ${thread}` : ""}
+    </Link>
+  );
+}

@@ -1,0 +1,134 @@
+import { type FormEvent, useState } from "react";
+import { getPolicy, putPolicy } from "@/api/agencies";
+import { Problem } from "@/api/problem";
+import type { JsonObject, Policy, PolicyRule, Risk } from "@/api/types";
+import { IconButton } from "@/ui/IconButton";
+import { readJson } from "@/ui/JsonField";
+import { Refusal } from "@/ui/Refusal";
+import { useAction } from "@/ui/useAction";
+import { useLoad } from "@/ui/useLoad";
+import css from "@/views/settings/SettingsView.module.css";
+
+/** How risky calls are here, and what becomes of those that nobody answers. Not there where a gateway has none. */
+export function PolicyCard({ agency }: { agency: string }) {
+  const { data, reload } = useLoad(() => getPolicy(agency), agency);
+  if (!data) return null;
+  return (
+    <section className="card" aria-labelledby="policy-title">
+      <h2 className={css.heading} id="policy-title">
+        Approval policy
+      </h2>
+      <p className="soft">Rules say how risky a tool’s calls are; the last that fits counts.</p>
+      <PolicyForm key={JSON.stringify(data)} agency={agency} policy={data} onSaved={reload} />
+    </section>
+  );
+}
+
+interface Row {
+  tool: string;
+  risk: Risk;
+  when: string;
+}
+
+const rowOf = ({ tool, risk, when }: PolicyRule): Row => ({ tool, risk, when: when ? JSON.stringify(when) : "" });
+
+function ruleOf({ tool, risk, when }: Row): PolicyRule {
+  const read = readJson(when);
+  if ("problem" in read) throw new Problem(0, `The rule for ${tool}: not JSON yet: ${read.problem}`);
+  if (read.value === null) return { tool, risk };
+  if (typeof read.value !== "object" || Array.isArray(read.value))
+    throw new Problem(0, `The rule for ${tool}: a JSON schema is an object.`);
+  return { tool, risk, when: read.value as JsonObject };
+}
+
+function PolicyForm({ agency, policy, onSaved }: { agency: string; policy: Policy; onSaved(): Promise<void> }) {
+  const [rows, setRows] = useState<Row[]>(() => policy.rules.map(rowOf));
+  const [minutes, setMinutes] = useState(policy.timeoutMs === null ? "" : String(policy.timeoutMs / 60_000));
+  const [onTimeout, setOnTimeout] = useState(policy.onTimeout);
+  const save = useAction(async () => {
+    const timeoutMs = minutes.trim() ? Math.round(Number(minutes) * 60_000) : null;
+    await putPolicy(agency, { rules: rows.map(ruleOf), timeoutMs, onTimeout });
+    await onSaved();
+  });
+  const change = (at: number, part: Partial<Row>) =>
+    setRows(rows.map((row, n) => (n === at ? { ...row, ...part } : row)));
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void save.run();
+  };
+  return (
+    <form className="stack" onSubmit={submit} aria-label="Approval policy">
+      <ul className={css.rules}>
+        {rows.map((row, at) => (
+          <li key={at} className={css.rule}>
+            <input
+              aria-label={`Tool of rule ${at + 1}`}
+              placeholder="tool, or * for all"
+              value={row.tool}
+              required
+              spellCheck={false}
+              onChange={(event) => change(at, { tool: event.target.value })}
+            />
+            <select
+              aria-label={`Risk of rule ${at + 1}`}
+              value={row.risk}
+              onChange={(event) => change(at, { risk: event.target.value as Risk })}
+            >
+              <option value="low">low</option>
+              <option value="medium">medium</option>
+              <option value="high">high</option>
+            </select>
+            <input
+              className="code"
+              aria-label={`Arguments of rule ${at + 1}, as a JSON schema`}
+              placeholder='when, as {"properties": {"cents": {"minimum": 5000}}}'
+              value={row.when}
+              spellCheck={false}
+              onChange={(event) => change(at, { when: event.target.value })}
+            />
+            <IconButton
+              icon="trash"
+              label={`Remove rule ${at + 1}`}
+              onClick={() => setRows(rows.filter((_, n) => n !== at))}
+            />
+          </li>
+        ))}
+      </ul>
+      <div>
+        <button
+          type="button"
+          className="button small"
+          onClick={() => setRows([...rows, { tool: "", risk: "high", when: "" }])}
+        >
+          Add a rule
+        </button>
+      </div>
+      <div className={css.pair}>
+        <label className="field">
+          <span>Unanswered calls, after minutes</span>
+          <input
+            type="number"
+            min={0}
+            step="any"
+            placeholder="wait for ever"
+            value={minutes}
+            onChange={(event) => setMinutes(event.target.value)}
+          />
+        </label>
+        <label className="field">
+          <span>are then</span>
+          <select value={onTimeout} onChange={(event) => setOnTimeout(event.target.value as Policy["onTimeout"])}>
+            <option value="deny">denied</option>
+            <option value="approve">approved</option>
+          </select>
+        </label>
+      </div>
+      <Refusal problem={save.problem} />
+      <div>
+        <button type="submit" className="button" disabled={save.busy}>
+          Save the policy
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,45 @@
+import { useState } from "react";
+import { agencies } from "@/app/agencies";
+import { DeleteAgency, RenameAgency } from "@/app/sidebar/agencyDialogs";
+import { useStore } from "@/live/store";
+import { dateTime } from "@/text/format";
+import { PageHead } from "@/ui/PageHead";
+import { KeysCard } from "@/views/settings/KeysCard";
+import { PolicyCard } from "@/views/settings/PolicyCard";
+import css from "@/views/settings/SettingsView.module.css";
+import { UsageCard } from "@/views/settings/UsageCard";
+
+/** What an agency has used and may use, whom it asks, and who may come in. */
+export default function SettingsView({ agency }: { agency: string }) {
+  const { list } = useStore(agencies);
+  const info = list?.find((each) => each.id === agency);
+  const [dialog, setDialog] = useState<"rename" | "delete" | null>(null);
+  return (
+    <>
+      <PageHead title="Settings" />
+      <div className={`page scroll ${css.page}`}>
+        {info && (
+          <section className="card">
+            <h2 className={css.heading}>{info.name}</h2>
+            <p className="faint">
+              <span className="mono">{info.id}</span>, since {dateTime(info.createdAt)}
+            </p>
+            <div className={`row ${css.buttons}`}>
+              <button type="button" className="button" onClick={() => setDialog("rename")}>
+                Rename …
+              </button>
+              <button type="button" className="button" onClick={() => setDialog("delete")}>
+                Delete …
+              </button>
+            </div>
+          </section>
+        )}
+        <UsageCard agency={agency} />
+        <PolicyCard agency={agency} />
+        <KeysCard agency={agency} />
+        {dialog === "rename" && info && <RenameAgency agency={info} onClose={() => setDialog(null)} />}
+        {dialog === "delete" && info && <DeleteAgency agency={info} onClose={() => setDialog(null)} />}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,213 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { useThreadEvents } from "@/live/hooks";
+import { useQuery } from "@/router/router";
+import { clock, count, duration } from "@/text/format";
+import { Empty, Loading } from "@/ui/Empty";
+import { useNow } from "@/ui/useNow";
+import { graphOf, KINDS, type Kind } from "@/views/graph/model";
+import { NodePanel } from "@/views/graph/NodePanel";
+import { KIND_WORDS, SIGNS, STATUS_WORDS } from "@/views/graph/words";
+import type { ThreadViewProps } from "@/views/tabs";
+import { marks, type Scale, scaleOf } from "@/views/timeline/scale";
+import { isMoving, type Span, spansOf } from "@/views/timeline/spans";
+import css from "@/views/timeline/TimelineView.module.css";
+
+const ROW = 26;
+const ZOOM = 2;
+const ZOOM_MOST = 64;
+const MARKS = 7;
+
+export default function TimelineView({ agency, thread }: ThreadViewProps) {
+  const { events, complete } = useThreadEvents(agency, thread);
+  const graph = useMemo(() => graphOf(complete ? events : []), [events, complete]);
+  const { nodes } = graph;
+  const [chosen, setChosen] = useQuery("node");
+  const [without, setWithout] = useState<ReadonlySet<Kind>>(new Set());
+  const [shorten, setShorten] = useState(true);
+  const [zoom, setZoom] = useState(1);
+  const now = useNow();
+  const moving = isMoving(nodes);
+  const clockNow = moving ? Math.max(now, Date.parse(events.at(-1)?.ts ?? "") || 0) : 0;
+  const all = useMemo(() => spansOf(graph, clockNow), [graph, clockNow]);
+  const spans = useMemo(() => all.filter(({ node }) => !without.has(node.kind)), [all, without]);
+  const scale = useMemo(() => scaleOf(all, shorten), [all, shorten]);
+  const node = useMemo(() => nodes.find(({ id }) => id === chosen) ?? null, [nodes, chosen]);
+
+  const scroller = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({
+    count: spans.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+  });
+
+  // What a link has chosen is shown.
+  const first = useRef(chosen);
+  useEffect(() => {
+    if (first.current === null || !spans.length) return;
+    const at = spans.findIndex((span) => span.node.id === first.current);
+    first.current = null;
+    if (at >= 0) rows.scrollToIndex(at, { align: "center" });
+  }, [spans, rows]);
+
+  if (!complete || !events.length) return <Loading what="Loading the events" />; // every thread has some
+  if (!nodes.length) {
+    return (
+      <Empty title="Nothing has run yet.">
+        <p>The timeline grows as the thread works: write it a message.</p>
+      </Empty>
+    );
+  }
+  return (
+    <div className={css.view}>
+      <div className={css.tools} role="toolbar" aria-label="Timeline">
+        <fieldset className={css.kinds}>
+          <legend className="unseen">What is shown</legend>
+          {KINDS.map((kind) => (
+            <label key={kind} data-kind={kind}>
+              <input
+                type="checkbox"
+                checked={!without.has(kind)}
+                onChange={(event) => setWithout(toggled(without, kind, !event.target.checked))}
+              />
+              {KIND_WORDS[kind]}
+            </label>
+          ))}
+        </fieldset>
+        <span className="faint num grow">{count(spans.length, "row")}</span>
+        <label className={css.shorten}>
+          <input type="checkbox" checked={shorten} onChange={(event) => setShorten(event.target.checked)} />
+          Shorten pauses
+        </label>
+        <div className={css.buttons}>
+          <button
+            type="button"
+            className="button small icon"
+            aria-label="Zoom out"
+            title="Zoom out"
+            disabled={zoom <= 1}
+            onClick={() => setZoom(Math.max(1, zoom / ZOOM))}
+          >
+            −
+          </button>
+          <button
+            type="button"
+            className="button small icon"
+            aria-label="Zoom in"
+            title="Zoom in"
+            disabled={zoom >= ZOOM_MOST}
+            onClick={() => setZoom(Math.min(ZOOM_MOST, zoom * ZOOM))}
+          >
+            +
+          </button>
+          <button type="button" className="button small" onClick={() => setZoom(1)}>
+            Fit
+          </button>
+        </div>
+      </div>
+      <div className={css.body}>
+        <div className={css.scroll} ref={scroller} tabIndex={0} role="region" aria-label="Timeline of the thread">
+          <div className={css.sheet} style={{ width: `calc(var(--names) + (100% - var(--names)) * ${zoom})` }}>
+            <Axis scale={scale} zoom={zoom} />
+            <ol className={css.rows} style={{ height: rows.getTotalSize() }}>
+              {rows.getVirtualItems().map((row) => {
+                const span = spans[row.index];
+                return span ? (
+                  <Row
+                    key={span.node.id}
+                    span={span}
+                    scale={scale}
+                    top={row.start}
+                    at={row.index + 1}
+                    of={spans.length}
+                    chosen={span.node.id === chosen}
+                    onChoose={setChosen}
+                  />
+                ) : null;
+              })}
+            </ol>
+          </div>
+        </div>
+        {node && (
+          <NodePanel agency={agency} thread={thread} node={node} events={events} onClose={() => setChosen(null)} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function toggled(set: ReadonlySet<Kind>, kind: Kind, add: boolean): ReadonlySet<Kind> {
+  const next = new Set(set);
+  if (add) next.add(kind);
+  else next.delete(kind);
+  return next;
+}
+
+const percent = (part: number) => `${(100 * part).toFixed(3)}%`;
+
+function Axis({ scale, zoom }: { scale: Scale; zoom: number }) {
+  const shown = useMemo(() => marks(scale, MARKS * zoom), [scale, zoom]);
+  return (
+    <div className={css.axis} aria-hidden="true">
+      <div className={css.corner}>{clock(scale.begin)}</div>
+      <div className={css.marks}>
+        {scale.pauses.map(({ from, to }) => (
+          <span
+            key={from}
+            className={css.pause}
+            title={`Nothing but waiting for ${duration(to - from)}`}
+            style={{ left: percent(scale.at(from)), width: percent(scale.at(to) - scale.at(from)) }}
+          />
+        ))}
+        {shown.map((time) => (
+          <span key={time} className={css.mark} style={{ left: percent(scale.at(time)) }}>
+            {duration(time - scale.begin)}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  span: Span;
+  scale: Scale;
+  top: number;
+  at: number;
+  of: number;
+  chosen: boolean;
+  onChoose(id: string): void;
+}
+
+function Row({ span: { node, depth, start, end }, scale, top, at, of, chosen, onChoose }: RowProps) {
+  const took = duration(end - start);
+  const [left, right] = [scale.at(start), scale.at(end)];
+  const words = `${KIND_WORDS[node.kind]} ${node.label}, ${STATUS_WORDS[node.status][1]}, ${took}`;
+  return (
+    <li className={css.row} style={{ transform: `translateY(${top}px)` }} aria-posinset={at} aria-setsize={of}>
+      <button
+        type="button"
+        className={css.span}
+        data-node={node.id}
+        data-kind={node.kind}
+        data-status={node.status}
+        aria-label={words}
+        aria-current={chosen || undefined}
+        title={`${words}${node.detail ? `\n${node.detail}` : ""}`}
+        onClick={() => onChoose(node.id)}
+      >
+        <span className={css.name} style={{ paddingLeft: 10 + 14 * depth }} aria-hidden="true">
+          <span className="cut">
+            {SIGNS[node.status]}
+            {node.label}
+          </span>
+          <span className={`${css.took} num`}>{took}</span>
+        </span>
+        <span className={css.lane}>
+          <span className={css.bar} style={{ left: percent(left), width: percent(right - left) }} />
+        </span>
+      </button>
+    </li>
+  );
+}

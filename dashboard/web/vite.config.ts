@@ -1,0 +1,20 @@
+import { fileURLToPath } from "node:url";
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+/** For `npm run dev`: the gateway that answers everything but the page. */
+const GATEWAY = process.env.AGENCY_URL ?? "http://127.0.0.1:8000";
+const API = "^/(agenc(y|ies)|tickets|status|healthz|metrics|openapi.json)";
+
+export default defineConfig({
+  plugins: [react()],
+  resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
+  build: {
+    target: ["chrome123", "firefox128", "safari17.5"],
+    assetsInlineLimit: 0, // the page's policy allows files of its own, and no data: addresses
+    modulePreload: { polyfill: false },
+    reportCompressedSize: true,
+  },
+  server: { proxy: { [API]: { target: GATEWAY, ws: true, changeOrigin: true } } },
+  test: { environment: "node", include: ["src/**/*.test.ts", "src/**/*.test.tsx"] },
+});
