@@ -28,7 +28,10 @@ from agency.models import Capability, ModelRequest, OnDelta, ToolSpec
 from agency.turn.effects import ModelReply
 
 REPORT = "/report.md"
-STOCK_TOOLS = frozenset({"write_todos", "ls", "read_file", "write_file", "edit_file", "task"})
+STOCK_TOOLS = frozenset(
+    {"write_todos", "ls", "read_file", "write_file", "edit_file"}
+    | {"task", "check_tasks", "wait_for_tasks", "cancel_task", "send_message"}
+)
 SECONDS_PER_WORD = {"instant": 0.0}
 USUAL_SECONDS_PER_WORD = 0.015
 
