@@ -33,7 +33,7 @@ from agency import (
     tool,
 )
 from agency.store.store import ThreadStore
-from agency.testing import ScriptedModel, call, die_at_commit
+from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl
 from tests.faults.test_crash_at_every_commit import IN_DOUBT, in_a_process
 
@@ -75,7 +75,7 @@ def build(folder: Path) -> AgentSystem:
         note("look")
         return "seen"
 
-    lines = [[call("charge", cents=5, call_id="ch"), call("look", call_id="lo")], "done"]
+    lines: list[Line] = [[call("charge", cents=5, call_id="ch"), call("look", call_id="lo")], "done"]
     return (
         AgentSystem("scripted:any", providers={"scripted": ScriptedModel(lines)})
         .use(hitl, tags=["default"])

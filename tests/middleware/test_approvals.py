@@ -139,9 +139,8 @@ async def test_denying_one_of_four_calls_lets_the_other_three_run_and_each_has_i
 
 async def test_partial_answers_wait_for_the_rest_and_nothing_runs_until_the_last_one(shop: Shop) -> None:
     async with shop.waiting([FIVE, SEVEN, LOOK, NINE, TWO]) as thread:
-        for number, (call_id, decision) in enumerate(
-            {"seven": Deny(), "two": Respond(content="mine"), "five": Approve()}.items(), 1
-        ):
+        first: dict[str, Decision] = {"seven": Deny(), "two": Respond(content="mine"), "five": Approve()}
+        for number, (call_id, decision) in enumerate(first.items(), 1):
             await thread.decide({call_id: decision})
             assert (len(pending(thread)), thread.run_state().reason, shop.ran) == (4 - number, "hitl", [])
         await thread.decide({"nine": Edit(args={"cents": 1})})

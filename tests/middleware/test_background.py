@@ -243,7 +243,7 @@ async def test_waiting_for_one_of_two_tells_of_the_other_by_a_note(tmp_path: Pat
         if replies(request) == 0:
             return [background(call_id="quick"), background(call_id="slow")]
         if replies(request) == 1:
-            return call("wait_for_tasks", tasks=[tasks_of(request)[1]], call_id="wait")
+            return call("wait_for_tasks", tasks=[*tasks_of(request)[1:]], call_id="wait")
         return "thanks"
 
     async with Office(cast({"boss": boss_says, "worker": worker}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
@@ -267,7 +267,7 @@ async def test_waiting_for_tasks_that_have_all_ended_gives_their_reports_at_once
     def boss_says(request: ModelRequest) -> Line:
         lines: list[Callable[[], Line]] = [
             lambda: [background(call_id="a"), call("listen", call_id="li")],
-            lambda: call("wait_for_tasks", tasks=tasks_of(request), call_id="named"),
+            lambda: call("wait_for_tasks", tasks=[*tasks_of(request)], call_id="named"),
             lambda: call("wait_for_tasks", call_id="all"),
             lambda: "thanks",
         ]
@@ -316,7 +316,7 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
     def boss_says(request: ModelRequest) -> Line:
         if replies(request) == 0:
             return [background(call_id="quick"), background(call_id="slow")]
-        return call("wait_for_tasks", tasks=tasks_of(request), call_id="wait") if replies(request) == 1 else "I see"
+        return call("wait_for_tasks", tasks=[*tasks_of(request)], call_id="wait") if replies(request) == 1 else "I see"
 
     hold = asyncio.Event()
 
@@ -342,7 +342,7 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
 
 @pytest.mark.parametrize("name", ["wait_for_tasks", "cancel_task"])
 async def test_a_task_that_is_not_ones_own_cannot_be_waited_for_nor_canceled(name: str, tmp_path: Path) -> None:
-    wrong = {"tasks": ["thr_of_somebody"]} if name == "wait_for_tasks" else {"task": "thr_of_somebody"}
+    wrong: dict[str, Any] = {"tasks": ["thr_of_somebody"]} if name == "wait_for_tasks" else {"task": "thr_of_somebody"}
     parts: dict[str, Part] = {"boss": [ToolCall(id="c", name=name, args={**wrong}), "my mistake"], "worker": []}
     async with Office(cast(parts), tmp_path) as runtime:
         boss = await start(runtime)
@@ -710,7 +710,7 @@ async def test_a_message_to_a_child_that_has_ended_is_refused(tmp_path: Path) ->
         if replies(request) == 0:
             return background()
         if replies(request) == 1:
-            return call("wait_for_tasks", tasks=tasks_of(request), call_id="wait")
+            return call("wait_for_tasks", tasks=[*tasks_of(request)], call_id="wait")
         return call("send_message", to=tasks_of(request)[0], text="hi", call_id="m") if replies(request) == 2 else "ok"
 
     async with Office(cast({"boss": boss_says, "worker": ["done"]}), tmp_path) as runtime:

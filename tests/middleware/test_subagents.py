@@ -66,7 +66,7 @@ def cast(
     return system
 
 
-def task(to: str = "worker", call_id: str = "task", **more: int) -> ToolCall:
+def task(to: str = "worker", call_id: str = "task", **more: Any) -> ToolCall:
     return ToolCall(id=call_id, name="task", args={"description": f"work for {call_id}", "subagentType": to, **more})
 
 

@@ -28,7 +28,7 @@ from agency.turn import Limits, TurnMachine
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn.batch import distinct
-from agency.turn.machine import HANDED_IN
+from agency.turn.machine import HANDED_IN, INTERRUPTED
 from agency.turn.modes import ModeName
 from tests.agency.turn.turn_driver import (
     APPROVAL,
@@ -106,7 +106,11 @@ DECISIONS: some.SearchStrategy[out.Decision] = some.one_of(
     some.just(out.Approve()),
     some.builds(out.Edit, args=some.dictionaries(some.sampled_from("qn"), some.integers(), max_size=2)),
     some.builds(out.Deny, reason=some.sampled_from(["", "too dear"])),
+    some.builds(out.Respond, content=some.sampled_from(["", "in its place"])),
+    some.just(out.Always()),
 )
+BY: some.SearchStrategy[fx.DecidedBy] = some.sampled_from(["person", "person", "timeout"])
+ASKS = some.builds(fx.Ask, timeout_ms=some.sampled_from([None, 50]), on_timeout=some.sampled_from(["deny", "approve"]))
 PSST = Message(role="system", content="psst", origin="clock", transient=True)
 NEWS = some.lists(some.sampled_from([user("more"), PSST]), max_size=2).map(tuple)
 FAILURES = some.builds(
@@ -147,12 +151,16 @@ class Batch:
             self.waits.pop(call_id, None)
             self.results[call_id] = outcome
 
-    def decide(self, call_id: str, decision: out.Decision) -> None:
+    def decide(self, call_id: str, decision: out.Decision, by: fx.DecidedBy) -> None:
         if isinstance(decision, out.Deny):
             self.denied.add(call_id)
             reason = f": {decision.reason}" if decision.reason else ""
-            message = f"a person denied this call, it was not run{reason}"
-            self.take(call_id, out.Failure(kind="permission_denied", message=message))
+            who = "a person denied this call" if by == "person" else "nobody has approved this call in time"
+            self.take(call_id, out.Failure(kind="permission_denied", message=f"{who}, it was not run{reason}"))
+            return
+        if isinstance(decision, out.Respond):
+            self.denied.add(call_id)
+            self.take(call_id, ok(decision.content))
             return
         self.waits[call_id] = "batch"
         self.approved.add(call_id)
@@ -167,8 +175,8 @@ class Batch:
     def settled(self) -> bool:
         return set(self.results) == set(self.order)
 
-    def called_off(self) -> dict[str, out.Settled]:
-        return {call_id: self.results.get(call_id, out.Canceled()) for call_id in self.order}
+    def called_off(self, instead: out.Canceled) -> dict[str, out.Settled]:
+        return {call_id: self.results.get(call_id, instead) for call_id in self.order}
 
     def to_retry(self) -> list[str]:
         return [i for i, o in self.results.items() if isinstance(o, out.Failure) and o.retry == "safe"]
@@ -190,14 +198,18 @@ class AnyOrder(RuleBasedStateMachine):
         """So many inputs are taken before anybody thinks of ending the run by force."""
         self.machine = self._fresh()
         self.at = NOW
-        self.log: list[fx.Input | None] = []
-        """What was done to the machine: an input, or None for a poll."""
+        self.log: list[fx.Input | Literal["crash"] | None] = []
+        """What was done to the machine: an input, None for a poll, or a crash that it may show."""
         self.trace: list[fx.Effect | None] = []
         """What each of those polls gave."""
         self.request: fx.Request | None = None
         """The effect that was polled and has no answer yet."""
         self.lost = False
         """The request has to be handed out again."""
+        self.withdrawn: fx.Request | None = None
+        """What was outstanding when a held machine was lost: it comes again when the machine is released."""
+        self.gap = False
+        """An interruption may have left an effect that was never handed out."""
         self.drained = False
         self.last_id = 0
         self.batch: Batch | None = None
@@ -237,7 +249,15 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _check_request(self, request: fx.Request) -> None:
         assert self.request is None, "one outstanding effect at most"
+        assert not self.machine.held, "nothing begins while the run is held"
         self.request = request
+        if self.withdrawn is not None:
+            assert request == self.withdrawn, "what was outstanding comes again, as it was"
+            self.withdrawn = None
+            return
+        if self.gap:
+            assert request.id > self.last_id
+            self.last_id, self.gap = request.id - 1, False
         held = isinstance(request, fx.CallTools) and self.batch is not None and self.batch.effect == self.last_id
         if not held:
             self.last_id += 1
@@ -283,11 +303,13 @@ class AnyOrder(RuleBasedStateMachine):
         self.log.append(given)
         self.drained = False
         self.patience -= 1
-        if not isinstance(given, (fx.CallSettled, fx.CallsDecided)):
+        if not isinstance(given, (fx.CallSettled, fx.CallsDecided, fx.RunHeld, fx.RunReleased)):
             self.request, self.lost = None, False
-        if isinstance(given, (fx.RunCanceled, fx.RunAborted)):
-            self.expected |= self.batch.called_off() if self.batch is not None else {}
-            self.batch = None
+        if isinstance(given, (fx.RunCanceled, fx.RunAborted, fx.RunInterrupted)):
+            instead = INTERRUPTED if isinstance(given, fx.RunInterrupted) else out.Canceled()
+            self.expected |= self.batch.called_off(instead) if self.batch is not None else {}
+            self.batch = self.withdrawn = None
+            self.gap = True
         else:
             self._settle_batch()
         if fate.crash == "between":
@@ -300,6 +322,9 @@ class AnyOrder(RuleBasedStateMachine):
         stored = self.machine.dump()
         self.machine = reloaded(stored, self.mode)
         assert self.machine.dump() == stored
+        if self.machine.held and self.request is not None:
+            self.log.append("crash")
+            self.withdrawn, self.request, self.drained = self.request, None, False
         self.lost = self.request is not None
 
     def _settle_batch(self) -> None:
@@ -332,15 +357,39 @@ class AnyOrder(RuleBasedStateMachine):
             more = data.draw(some.sampled_from([1, 1_000_000]), label="lifted to")
             lifted = fx.LimitsLifted(at=self._before(fate), turns=more, time_ms=more, tokens=more, cost_usd=more)
             self._take(lifted, fate)
+        elif self.machine.held and not (self._is_waited_for() and data.draw(some.booleans(), label="stay held")):
+            self._take(fx.RunReleased(at=self._before(fate)), fate)
         else:
             self._hear_from_outside(data, fate)
 
+    def _is_waited_for(self) -> bool:
+        return bool(self._waits("approval") or self._waits("child"))
+
     @rule(data=some.data(), fate=FATES)
     def hear_from_outside_if_somebody_is_waited_for(self, data: some.DataObject, fate: Fate) -> None:
-        if self._waits("approval") or self._waits("child"):
+        if self._is_waited_for():
             self._hear_from_outside(data, fate)
         else:
             self.go_on(data, fate)
+
+    @rule(data=some.data(), fate=FATES)
+    def pause_or_go_on_by_hand(self, data: some.DataObject, fate: Fate) -> None:
+        if self.machine.outcome is not None:
+            self.go_on(data, fate)
+            return
+        at = self._before(fate)
+        if self.lost:
+            self._poll_upto(None)
+        self._take(fx.RunReleased(at=at) if self.machine.held else fx.RunHeld(at=at), fate)
+
+    @rule(data=some.data(), fate=FATES, rarely=some.integers(0, 3))
+    def interrupt_if_there_is_something_to_interrupt(self, data: some.DataObject, fate: Fate, rarely: int) -> None:
+        if rarely or self.machine.outcome is not None or self.machine.exhausted_by is not None:
+            self.go_on(data, fate)
+            return
+        at = self._before(fate)
+        if self.machine.exhausted_by is None:  # it may have come to that as it was polled
+            self._take(fx.RunInterrupted(at=at, messages=(user("stop"), *data.draw(NEWS, label="news"))), fate)
 
     @rule(data=some.data(), fate=FATES, abort=some.booleans())
     def end_by_force_if_patience_is_over(self, data: some.DataObject, fate: Fate, abort: bool) -> None:
@@ -417,7 +466,7 @@ class AnyOrder(RuleBasedStateMachine):
             if unasked and refuses:
                 refusals = {unasked[0]: failed("alone")}
                 self.batch.take(unasked[0], refusals[unasked[0]])
-        asks = {i: fx.Ask() for i in ask}
+        asks: dict[str, fx.Ask] = {i: data.draw(ASKS, label=f"about {i}") for i in ask}
         return fx.ModelReplied(id=request.id, at=at, reply=reply, ask=asks, refused=dict(refusals))
 
     def _tool_results(self, data: some.DataObject, request: fx.CallTools, at: int) -> fx.Input:
@@ -459,9 +508,10 @@ class AnyOrder(RuleBasedStateMachine):
             return
         others = data.draw(some.sets(some.sampled_from(batch.waiting("approval"))), label="decided with it")
         decisions = {i: data.draw(DECISIONS, label=f"decision on {i}") for i in sorted(others | {call_id})}
+        by = data.draw(BY, label="by")
         for decided, decision in decisions.items():
-            batch.decide(decided, decision)
-        self._take(fx.CallsDecided(id=effect, at=at, decisions=decisions), fate)
+            batch.decide(decided, decision, by)
+        self._take(fx.CallsDecided(id=effect, at=at, decisions=decisions, by=by), fate)
 
     # Nonsense.
 
@@ -473,8 +523,13 @@ class AnyOrder(RuleBasedStateMachine):
         misfits += [fx.CallsDecided(id=right, at=at, decisions={})]
         if self.machine.exhausted_by is None:
             misfits += [fx.LimitsLifted(at=at, turns=9)]
+        if not self.machine.held:
+            misfits += [fx.RunReleased(at=at)]
+        if self.machine.outcome is not None or self.machine.exhausted_by is not None:
+            misfits += [fx.RunInterrupted(at=at, messages=(user("late"),))]
         if self.machine.outcome is not None:
             misfits += [fx.RunCanceled(at=at), fx.RunAborted(at=at, reason="runtime_error", code="E", message="")]
+            misfits += [fx.RunHeld(at=at)]
         if self.batch is not None:
             misfits += self._unfit_for_batch(self.batch, at)
         return misfits
@@ -533,8 +588,9 @@ class AnyOrder(RuleBasedStateMachine):
     def a_drained_run_that_has_not_ended_waits_for_somebody_who_can_move_it(self) -> None:
         if self.drained and self.machine.outcome is None:
             outsiders = self._waits("approval") or self._waits("child") or self.machine.exhausted_by
-            assert self.request is not None or outsiders
+            assert self.request is not None or outsiders or self.machine.held
             paused = self.machine.paused
+            assert paused != "manual" or self.machine.held
             assert (paused == "hitl") == bool(self._waits("approval"))
             assert (paused == "exhausted") == (self.machine.exhausted_by is not None)
 
@@ -545,6 +601,8 @@ class AnyOrder(RuleBasedStateMachine):
         for given in self.log:
             if given is None:
                 trace.append(second.poll())
+            elif given == "crash":
+                second = reloaded(second.dump(), self.mode)
             else:
                 second.handle(given)
         assert trace == self.trace
