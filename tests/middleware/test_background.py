@@ -70,6 +70,12 @@ async def notes(thread: Thread) -> list[str]:
     return [message.content for message in (await thread.state()).messages if message.origin == "task"]
 
 
+async def heard_of_end(thread: Thread) -> None:
+    """Wait until a child's end was told to the model, in this run or in the next."""
+    while not await notes(thread) or thread.run_state().status == "running":
+        await asyncio.sleep(0)
+
+
 async def statuses(thread: Thread) -> list[str]:
     return [link["status"] for link in await links(thread)]
 
@@ -155,7 +161,7 @@ async def test_a_child_that_does_not_succeed_is_told_of_like_one_that_does(end: 
             child = await runtime.child_of(boss)
             await hang.started.wait()
             await child.cancel()
-        await next_event(boss, EventType.AGENT_COMPLETED, 2)
+        await heard_of_end(boss)
         told = {"fails": "failed", "times out": "timed_out", "is canceled": "canceled"}[end]
         assert await statuses(boss) == [told]
         (note,) = await notes(boss)
@@ -469,7 +475,7 @@ async def test_children_of_children_in_the_background_report_all_the_way_up(tmp_
     }
     async with Office(cast(parts), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
-        await next_event(boss, EventType.AGENT_COMPLETED, 2)
+        await heard_of_end(boss)
         assert boss.run().data == "all is done"
         assert [note.splitlines()[-1] for note in await notes(boss)] == ["my worker is done"]
 
