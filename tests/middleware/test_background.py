@@ -29,7 +29,9 @@ from agency import (
 )
 from agency.parcels import AnyParcel, Note, Report
 from agency.store import records
+from agency.store.looking import glance
 from agency.testing import Line, ScriptedModel, call
+from agency.thread.driver import Driver
 from middleware import filesystem, subagents
 from tests.middleware.test_subagents import (
     HANGS,
@@ -344,6 +346,26 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
         gate.open.set()
         await next_event(boss, EventType.AGENT_COMPLETED, 2)
         assert [note.splitlines()[-1] for note in await notes(boss)] == ["did: work for slow"]
+
+
+async def test_a_wait_whose_tasks_have_ended_is_taken_up_though_nobody_asks_for_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process died when the last report was on disk and the call that waits for it had not been told."""
+    parts: dict[str, Part] = {"boss": [background(), call("wait_for_tasks", call_id="wait"), "thanks"]}
+    gate = Gate()
+    with monkeypatch.context() as patched:
+        patched.setattr(Driver, "_children_changed", lambda self: None)
+        async with Office(cast({**parts, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+            boss = await start(runtime)
+            await next_event(boss, EventType.RUN_PAUSED)
+            gate.open.set()
+            await next_event(boss, EventType.SUBAGENT_COMPLETED)
+            await (await runtime.child_of(boss)).rest()
+    assert glance(tmp_path / "boss.db").due == 0
+    async with Office(cast({**parts, "worker": []}), tmp_path), asyncio.timeout(PATIENCE):
+        while glance(tmp_path / "boss.db").status != "completed":
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("name", ["wait_for_tasks", "cancel_task"])
