@@ -123,10 +123,16 @@ def _back(edited: JsonValue, original: JsonValue, seen: JsonValue) -> JsonValue:
             for name, value in edited.items()
         }
     if isinstance(edited, list) and isinstance(original, list) and isinstance(seen, list):
-        if len(edited) == len(seen):
-            return [_back(*each) for each in zip(edited, original, seen, strict=True)]
-        return [original[seen.index(each)] if seen.count(each) == 1 else each for each in edited]
+        return [_item_back(i, each, original, seen, len(edited)) for i, each in enumerate(edited)]
     return edited
+
+
+def _item_back(i: int, item: JsonValue, original: list[JsonValue], seen: list[JsonValue], items: int) -> JsonValue:
+    """An item of a list, which may stand elsewhere now. One that was changed is known by its place, if none was added
+    or taken away."""
+    if seen.count(item) == 1:
+        return original[seen.index(item)]
+    return _back(item, original[i], seen[i]) if items == len(seen) else item
 
 
 def _texts(value: JsonValue) -> Iterator[str]:

@@ -196,7 +196,7 @@ class BatchRunner:
         emit_end(draft, call, outcome)
         batch.outcomes[call.id] = outcome
         batch.running -= 1
-        if batch.running == 0 and self._paused():
+        if batch.running == 0 and self._paused() and not self.held:
             batch.hand_back()
         if batch.complete and not self.held:
             self._end(draft, batch)

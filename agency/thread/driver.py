@@ -484,10 +484,9 @@ class Driver:
         assert self.machine is not None
         self._request = None
         draft, state = self._store.draft(self.n), self.machine.state
-        known: dict[str, Settled] = {}
+        known = self.family.leave(draft)
         if isinstance(state, WaitingTools):
             self.family.call_back_calls(draft, self.n, state.effect)
-            known = self.family.leave(draft)
             if state.effect == self._unfinished:
                 self._batches.take_up(draft, fx.CallTools(id=state.effect, calls=state.runnable()))
         self._unfinished = None

@@ -96,6 +96,14 @@ def test_an_item_taken_out_of_a_list_leaves_the_others_their_values() -> None:
     assert restored(seen, original) == {"users": [{"name": n, "password": f"of {n}"} for n in "ac"]}
 
 
+def test_items_that_change_places_take_their_values_along() -> None:
+    original: JsonValue = {"users": [{"name": n, "password": f"of {n}"} for n in "abc"]}
+    seen: Any = shown(original)
+    seen["users"] = [seen["users"][2], {**seen["users"][1], "name": "B"}, seen["users"][0]]
+    expected = [{"name": name, "password": f"of {was}"} for name, was in (("c", "c"), ("B", "b"), ("a", "a"))]
+    assert restored(seen, original) == {"users": expected}
+
+
 @pytest.mark.parametrize(
     ("edited", "original"),
     [

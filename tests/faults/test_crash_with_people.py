@@ -158,9 +158,11 @@ async def operate(folder: Path, dies: tuple[int, Literal["before", "after"]] | N
 
 async def operate_first(boss: Thread) -> None:
     """Have the next run queued, pause, decide in the pause, and go on."""
-    result = await boss.wait(timeout=PATIENCE)
     await boss.send("second", when="next_run", idempotency_key="2")
-    if result.meta.pause_reason == "hitl":
+    async with asyncio.timeout(PATIENCE):
+        while boss._busy() and boss.run_state().run_id == "boss.1":
+            await boss._feed.wait()
+    if boss.run_state().reason == "hitl":
         with suppress(WrongState):  # it was paused before the process died
             await boss.pause()
         for pending in boss.run().meta.pending_tool_calls:
@@ -225,7 +227,8 @@ def check(found: Family, ended_before: Counter[str]) -> None:
     assert texts["c1"] in ("charged 5", "I checked: charged")
     assert texts["c2"] in ("charged 7", "I checked: charged")
     assert texts["ha"] == "Canceled: a new message came first."
-    assert (texts["f1"], texts["f2"]) == ("a fetched", "b fetched")
+    assert texts["f1"] == "a fetched"
+    assert texts["f2"] == "b fetched" or (texts["f2"] == texts["ha"] and not ended_before["boss.f2"])
     assert boss[-1].content == "third was heard"
     assert found.executions("c1") <= 1 and found.executions("c2") <= 1, "nobody pays twice"
     for call_id in ("f1", "f2"):

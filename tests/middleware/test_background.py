@@ -29,7 +29,9 @@ from agency import (
 )
 from agency.parcels import AnyParcel, Note, Report
 from agency.store import records
+from agency.store.looking import glance
 from agency.testing import Line, ScriptedModel, call
+from agency.thread.driver import Driver
 from middleware import filesystem, subagents
 from tests.middleware.test_subagents import (
     HANGS,
@@ -68,6 +70,12 @@ def replies(request: ModelRequest) -> int:
 
 async def notes(thread: Thread) -> list[str]:
     return [message.content for message in (await thread.state()).messages if message.origin == "task"]
+
+
+async def heard_of_end(thread: Thread) -> None:
+    """Wait until a child's end was told to the model, in this run or in the next."""
+    while not await notes(thread) or thread.run_state().status == "running":
+        await asyncio.sleep(0)
 
 
 async def statuses(thread: Thread) -> list[str]:
@@ -155,7 +163,7 @@ async def test_a_child_that_does_not_succeed_is_told_of_like_one_that_does(end: 
             child = await runtime.child_of(boss)
             await hang.started.wait()
             await child.cancel()
-        await next_event(boss, EventType.AGENT_COMPLETED, 2)
+        await heard_of_end(boss)
         told = {"fails": "failed", "times out": "timed_out", "is canceled": "canceled"}[end]
         assert await statuses(boss) == [told]
         (note,) = await notes(boss)
@@ -340,6 +348,26 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
         assert [note.splitlines()[-1] for note in await notes(boss)] == ["did: work for slow"]
 
 
+async def test_a_wait_whose_tasks_have_ended_is_taken_up_though_nobody_asks_for_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process died when the last report was on disk and the call that waits for it had not been told."""
+    parts: dict[str, Part] = {"boss": [background(), call("wait_for_tasks", call_id="wait"), "thanks"]}
+    gate = Gate()
+    with monkeypatch.context() as patched:
+        patched.setattr(Driver, "_children_changed", lambda self: None)
+        async with Office(cast({**parts, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+            boss = await start(runtime)
+            await next_event(boss, EventType.RUN_PAUSED)
+            gate.open.set()
+            await next_event(boss, EventType.SUBAGENT_COMPLETED)
+            await (await runtime.child_of(boss)).rest()
+    assert glance(tmp_path / "boss.db").due == 0
+    async with Office(cast({**parts, "worker": []}), tmp_path), asyncio.timeout(PATIENCE):
+        while glance(tmp_path / "boss.db").status != "completed":
+            await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("name", ["wait_for_tasks", "cancel_task"])
 async def test_a_task_that_is_not_ones_own_cannot_be_waited_for_nor_canceled(name: str, tmp_path: Path) -> None:
     wrong: dict[str, Any] = {"tasks": ["thr_of_somebody"]} if name == "wait_for_tasks" else {"task": "thr_of_somebody"}
@@ -469,7 +497,7 @@ async def test_children_of_children_in_the_background_report_all_the_way_up(tmp_
     }
     async with Office(cast(parts), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
-        await next_event(boss, EventType.AGENT_COMPLETED, 2)
+        await heard_of_end(boss)
         assert boss.run().data == "all is done"
         assert [note.splitlines()[-1] for note in await notes(boss)] == ["my worker is done"]
 
