@@ -17,7 +17,7 @@ from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
 
-_OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
+OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
 
 
 # Runs
@@ -64,7 +64,7 @@ def begin_calls(draft: Draft, effect: int, calls: Iterable[str]) -> None:
 
 
 def end_call(draft: Draft, effect: int, call: str, outcome: CallOutcome) -> None:
-    stored = _OUTCOME.dump_json(outcome)
+    stored = OUTCOME.dump_json(outcome)
     draft.execute("REPLACE INTO effects VALUES (?, ?, ?, ?)", (draft.run, effect, call, stored))
 
 
@@ -79,7 +79,7 @@ def forget_all_calls(draft: Draft) -> None:
 def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | None]:
     """The calls of an effect that have begun; None for those that have not ended."""
     rows = store.query("SELECT call, outcome FROM effects WHERE run = ? AND effect = ?", (run, effect))
-    return {str(call): _OUTCOME.validate_json(stored) if isinstance(stored, bytes) else None for call, stored in rows}
+    return {str(call): OUTCOME.validate_json(stored) if isinstance(stored, bytes) else None for call, stored in rows}
 
 
 # Inbox: messages that were accepted and wait for the run's next checkpoint.
