@@ -11,16 +11,16 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from agency.events import EventData, EventType
 from agency.messages import Message, ToolCall, Usage
 from agency.store.past import PastEvent
+from agency.store.records import OUTCOME
 from agency.store.store import EVENT_TYPES
 from agency.turn.effects import PendingCall
 from agency.turn.modes import tool_message
-from agency.turn.outcomes import CANCELED, CallOutcome, Canceled, Deferred, Failure, Success
+from agency.turn.outcomes import CANCELED, Canceled, Success
 from agency.turn.state import Ended, RetryTools, TurnCheckpoint, WaitingSleep, WaitingTools
 
 FORKED = replace(CANCELED, message="the thread was forked in the middle of this run")
@@ -29,7 +29,6 @@ NOT_RUN = Canceled(reason="it had not ended when this thread was forked from ano
 _ID = re.compile(r"m(\d+)\.")
 _ENDS = frozenset({EventType.AGENT_COMPLETED, EventType.AGENT_ERROR, EventType.RUN_CANCELED})
 _OF_CALLS = frozenset({EventType.TOOL_STARTED, EventType.TOOL_OUTPUT, EventType.TOOL_ERROR})
-_OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ def _outcomes(db: sqlite3.Connection, run: TurnCheckpoint) -> dict[str, Message]
     if not isinstance(state, WaitingTools | RetryTools):
         return {}
     rows = db.execute("SELECT call, outcome FROM effects WHERE run = ? AND outcome IS NOT NULL", (run.run,))
-    outcomes = {**state.outcomes, **{call: _OUTCOME.validate_json(outcome) for call, outcome in rows}}
+    outcomes = {**state.outcomes, **{call: OUTCOME.validate_json(outcome) for call, outcome in rows}}
     return {
         pending.id: tool_message(pending, outcome)
         for pending in state.calls

@@ -19,7 +19,7 @@ from agency.store.store import ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
 
 _WHEN: TypeAdapter[When] = TypeAdapter(When)
-_OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
+OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
 
 
 # Runs
@@ -100,7 +100,7 @@ def begin_calls(draft: Draft, effect: int, calls: Iterable[str], at: int) -> Non
 
 
 def end_call(draft: Draft, effect: int, call: str, outcome: CallOutcome) -> None:
-    stored = _OUTCOME.dump_json(outcome)
+    stored = OUTCOME.dump_json(outcome)
     draft.execute("REPLACE INTO effects VALUES (?, ?, ?, ?, NULL)", (draft.run, effect, call, stored))
 
 
@@ -123,7 +123,7 @@ def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | 
     """The calls of an effect that have begun, with their outcomes."""
     rows = store.query("SELECT call, outcome, began_at FROM effects WHERE run = ? AND effect = ?", (run, effect))
     return {
-        str(call): _OUTCOME.validate_json(stored)
+        str(call): OUTCOME.validate_json(stored)
         if isinstance(stored, bytes)
         else Began(at if isinstance(at, int) else None)
         for call, stored, at in rows

@@ -14,8 +14,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -170,8 +170,7 @@ class ThreadStore:
         with self._lock:
             if schema.is_prepared(self._db, tables):
                 return
-        with self._transaction() as db:
-            schema.prepare(db, tables)
+        self._transact(lambda db: schema.prepare(db, tables))
 
     # Writing.
 
@@ -194,13 +193,14 @@ class ThreadStore:
         self.inbox_count += len(draft.posted) - (draft.taken or 0)
 
     def _write(self, statements: Sequence[Statement]) -> None:
-        with self._transaction() as db:
+        def write(db: sqlite3.Connection) -> None:
             for sql, params in statements:
                 db.execute(sql, params)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of what is written in it, or nothing; and nothing if the file is somebody else's by now."""
+        self._transact(write)
+
+    def _transact(self, write: Callable[[sqlite3.Connection], None]) -> None:
+        """Write in one transaction; nothing at all if the file is somebody else's by now."""
         with self._lock:
             self._check_open()
             db = self._db
@@ -209,7 +209,7 @@ class ThreadStore:
                 (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
                 if epoch != self.epoch:
                     raise StaleActivation(f"{self.path} was opened by somebody else (epoch {epoch}, ours {self.epoch})")
-                yield db
+                write(db)
                 commit(db)
             except BaseException as error:
                 if db.in_transaction:
