@@ -15,6 +15,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
   },
-  server: { proxy: { [API]: { target: GATEWAY, ws: true, changeOrigin: true } } },
+  server: { proxy: { [API]: { target: GATEWAY, ws: true, changeOrigin: true, rewriteWsOrigin: true } } },
   test: { environment: "node", include: ["src/**/*.test.ts", "src/**/*.test.tsx"] },
 });

@@ -15,6 +15,7 @@ from playwright.async_api import ViewportSize, async_playwright, expect
 
 from dashboard.gateway.found import notes
 from tests.browser.conftest import ARGUMENTS, PATIENCE_MS, chromium_path
+from tests.browser.parts import call_states, threads
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "dashboard.png"
@@ -48,9 +49,10 @@ async def _take(url: str) -> None:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         page = await browser.new_page(viewport=SIZE, locale="en-GB", color_scheme="light")
-        await page.goto(f"{url}/#/demo/welcome")
+        await page.goto(f"{url}/a/demo/t/welcome")
         await expect(page.get_by_role("region", name="Waiting for you")).to_contain_text("publish")
-        await expect(page.locator(".tree .status")).to_have_text(["waits for you", "completed", "completed"])
+        await expect(threads(page).locator(".status")).to_have_text(["waits for you", "completed", "completed"])
+        await expect(call_states(page)).to_have_count(5)
         await page.evaluate("document.activeElement?.blur()")
         await page.screenshot(path=PICTURE, animations="disabled")
         await browser.close()

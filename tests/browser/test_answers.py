@@ -188,3 +188,29 @@ async def test_an_agency_that_has_used_up_its_budget_goes_on_when_it_is_raised(
     await expect(page.locator("main > header")).to_contain_text("priced:any")
     budget = http.get(f"/agency/{agency}/usage").json()["budget"]
     assert (budget["costUsd"], budget["turns"]) == (0.5, 90)
+
+
+NOTES = """
+  window.notes = [];
+  window.Notification = class {
+    static permission = "granted";
+    static requestPermission = async () => "granted";
+    constructor(title, { body }) { window.notes.push([title, body]); }
+    close() {}
+  };
+  Object.defineProperty(document, "hidden", { get: () => window.away === true });
+"""
+
+
+async def test_who_looks_elsewhere_is_notified_if_that_is_wanted(
+    gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
+) -> None:
+    await visitor.page.add_init_script(NOTES)
+    page = await visitor.open(gateway, at_agency(agency))
+    await page.get_by_role("button", name="Notify me when something waits for me").click()
+    await expect(page.get_by_role("button", name="Stop notifying me")).to_be_visible()
+    await expect(page.get_by_role("main")).to_contain_text("Start a thread")
+    await page.evaluate("window.away = true")
+    create(http, agency, calls(charging(ledger, "bread")), say("paid"), agent="careful")
+    await expect(page).to_have_title("(1) bakery · Agency")
+    assert await page.evaluate("window.notes") == [["careful waits for you", "charge"]]

@@ -148,7 +148,7 @@ export class AgencyStore extends Store<AgencyNow> {
     }
     const complete = page.next === null || this.get().complete;
     this.update({ threads, loaded: true, complete });
-    if (!complete) this.#rest ??= this.#loadRest(page.next).finally(() => (this.#rest = null));
+    if (!complete) this.#rest ??= this.#try(() => this.#loadRest(page.next)).finally(() => (this.#rest = null));
   }
 
   async #loadRest(begin: number | null): Promise<void> {

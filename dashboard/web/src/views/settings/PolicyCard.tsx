@@ -18,7 +18,9 @@ export function PolicyCard({ agency }: { agency: string }) {
       <h2 className={css.heading} id="policy-title">
         Approval policy
       </h2>
-      <p className="soft">Rules say how risky a tool’s calls are; the last that fits counts.</p>
+      <p className="soft">
+        Rules say how risky a tool’s calls are, for all arguments or for those that fit a JSON schema.
+      </p>
       <PolicyForm key={JSON.stringify(data)} agency={agency} policy={data} onSaved={reload} />
     </section>
   );

@@ -192,17 +192,17 @@ function Row({ span: { node, depth, start, end }, scale, top, at, of, chosen, on
         data-node={node.id}
         data-kind={node.kind}
         data-status={node.status}
-        aria-label={words}
         aria-current={chosen || undefined}
         title={`${words}${node.detail ? `\n${node.detail}` : ""}`}
         onClick={() => onChoose(node.id)}
       >
-        <span className={css.name} style={{ paddingLeft: 10 + 14 * depth }} aria-hidden="true">
+        <span className={css.name} style={{ paddingLeft: 10 + 14 * depth }}>
           <span className="cut">
             {SIGNS[node.status]}
             {node.label}
           </span>
           <span className={`${css.took} num`}>{took}</span>
+          <span className="unseen">{`${KIND_WORDS[node.kind]}, ${STATUS_WORDS[node.status][1]}`}</span>
         </span>
         <span className={css.lane}>
           <span className={css.bar} style={{ left: percent(left), width: percent(right - left) }} />
