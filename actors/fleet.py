@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 INVENTORY_SECONDS = 20.0
 STATUS_SECONDS = 3.0
 WARM_SECONDS = 0.25
-SPREAD_SECONDS = 2.0
-"""How long a thread waits for a host of its own."""
 FAILURES_MOST = 3
 
 _HOST: Any = ray.remote(Host)
@@ -164,7 +162,7 @@ class Fleet:
     async def _opens_soon(self, entry: Entry) -> bool:
         """Whether a host is ready, or is so in a moment. On a busy machine a new process takes its time, and a thread
         that has to answer shares a host rather than wait for that."""
-        done, _ = await asyncio.wait({entry.opened}, timeout=SPREAD_SECONDS)
+        done, _ = await asyncio.wait({entry.opened}, timeout=self._settings.spread_within)
         return bool(done)
 
     def leave(self, address: Address, host: str) -> None:

@@ -46,7 +46,7 @@ async def working(agency: AgencyHandle, ledger: Path, what: str, seconds: float)
 
 
 async def test_threads_spread_first_and_then_share_and_the_status_tells_where(install: Install, ledger: Path) -> None:
-    cluster = await install(actors_per_node=3)
+    cluster = await install(actors_per_node=3, spread_within=60)
     agency = await cluster.create_agency("bakery")
     first = [await agency.create_thread("clerk") for _ in range(3)]
     where = await cluster.where([thread.address for thread in first])
@@ -71,6 +71,16 @@ async def test_threads_spread_first_and_then_share_and_the_status_tells_where(in
         assert title(host.pid).startswith("ray::Host")
         assert host.rss_bytes is not None and host.rss_bytes > 10_000_000
     assert (await busy.wait(PATIENCE)).data == "done"
+
+
+async def test_a_thread_that_has_to_answer_shares_a_host_rather_than_wait_for_one(install: Install) -> None:
+    cluster = await install(actors_per_node=3, warm_hosts=1, spread_within=0)
+    agency = await cluster.create_agency("rush")
+    await eventually(lambda: all_ready(cluster, 1))
+    threads = await asyncio.gather(*(agency.create_thread("clerk") for _ in range(5)))
+    where = await cluster.where([thread.address for thread in threads])
+    assert len(where) == 5
+    assert len(set(where.values())) <= 2, "those that start are not waited for"
 
 
 async def test_a_hermit_shares_with_nobody_and_its_host_is_given_back(install: Install) -> None:

@@ -343,8 +343,11 @@ async def test_a_parent_that_waits_for_its_child_is_listed_so(agency: AgencyHand
     async def waiting() -> tuple[ThreadSummary, ...]:
         return (await agency.threads(status="paused", reason="subagent")).threads
 
+    async def at_work() -> tuple[ThreadSummary, ...]:
+        return (await agency.threads(parent=parent.id, status="running", newest_first=True)).threads
+
     assert [each.id for each in await eventually(waiting)] == [parent.id]
-    (child,) = (await agency.threads(parent=parent.id, newest_first=True)).threads
+    (child,) = await eventually(at_work)  # its parent waits before it has begun
     assert (await agency.thread(child.id).summary()).status == "running"
     await parent.wait(PATIENCE)
     await eventually(lambda: completed(agency, 2))

@@ -1,0 +1,102 @@
+"""What people say to runs in the dashboard, beyond yes and no: answers in a tool's place, always, pauses, policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.actors.shop import calls, noting, say
+from tests.browser.conftest import Visitor
+from tests.browser.parts import answer, at_agency, banner, calls_of, link, status
+from tests.dashboard.talking import create
+from tests.gateways import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "ledger"
+    path.touch()
+    return path
+
+
+def charging(ledger: Path, what: str) -> tuple[str, dict[str, object]]:
+    return "charge", {"ledger": str(ledger), "what": what}
+
+
+def noted(ledger: Path) -> list[str]:
+    return [line.split()[0] for line in ledger.read_text().splitlines()]
+
+
+async def test_somebody_answers_in_the_tools_place(
+    gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
+) -> None:
+    thread = create(http, agency, calls(charging(ledger, "bread")), say("so be it"), agent="careful")
+    page = await visitor.open(gateway, link(agency, thread))
+    await banner(page).get_by_role("button", name="Respond …").click()
+    await banner(page).get_by_label("Result for the agent").fill("it was paid in cash")
+    await banner(page).get_by_role("button", name="Respond", exact=True).click()
+    await expect(answer(page)).to_have_text("so be it")
+    await calls_of(page).locator("summary").click()
+    await expect(calls_of(page)).to_contain_text("it was paid in cash")
+    assert noted(ledger) == []
+
+
+async def test_a_tool_that_is_approved_for_always_asks_no_more(
+    gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
+) -> None:
+    lines = (calls(charging(ledger, "bread")), calls(charging(ledger, "cake")), say("both paid"))
+    thread = create(http, agency, *lines, agent="careful")
+    page = await visitor.open(gateway, link(agency, thread))
+    await banner(page).get_by_role("button", name="Always approve").click()
+    await expect(answer(page)).to_have_text("both paid")
+    assert noted(ledger) == ["charge:bread", "charge:cake"]
+
+
+async def test_a_run_is_paused_and_resumed(
+    gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
+) -> None:
+    lines = (calls(noting(ledger, "slow", seconds=3.0)), calls(noting(ledger, "next")), say("done"))
+    thread = create(http, agency, *lines)
+    page = await visitor.open(gateway, link(agency, thread))
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    assert "begin:next" not in noted(ledger)
+    await page.get_by_role("button", name="Resume").click()
+    await expect(answer(page)).to_have_text("done")
+    await expect(status(page)).to_have_text("completed")
+
+
+async def test_a_message_interrupts_the_run(gateway: Server, http: httpx.Client, agency: str, visitor: Visitor) -> None:
+    thread = create(http, agency, say("never said", delay=60))
+    page = await visitor.open(gateway, link(agency, thread))
+    await expect(status(page)).to_have_text("running")
+    body = {"messages": [{"content": '[{"text": "at once", "delay": 0}]'}], "when": "now"}
+    assert http.post(f"/agency/{agency}/agent/{thread}/invoke", json=body).status_code == 202
+    await expect(answer(page)).to_have_text("at once")
+    await expect(status(page)).to_have_text("completed")
+
+
+async def test_an_agencys_policy_is_set_and_asks_where_nobody_asked_before(
+    gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
+) -> None:
+    page = await visitor.open(gateway, at_agency(agency, "settings"))
+    form = page.get_by_role("form", name="Approval policy")
+    await form.get_by_role("button", name="Add a rule").click()
+    await form.get_by_label("Tool of rule 1").fill("charge")
+    await form.get_by_label("Risk of rule 1").select_option("high")
+    await form.get_by_role("button", name="Save the policy").click()
+    await expect(page.get_by_role("form", name="Approval policy").get_by_label("Tool of rule 1")).to_have_value(
+        "charge"
+    )
+    thread = create(http, agency, calls(charging(ledger, "bread")), say("paid"))
+    await page.goto(f"{gateway.url}/{link(agency, thread)}")
+    await expect(banner(page)).to_contain_text("high risk")
+    await banner(page).get_by_role("button", name="Approve", exact=True).click()
+    await expect(answer(page)).to_have_text("paid")
+    rules = http.get(f"/agency/{agency}/policy").json()["rules"]
+    assert [(rule["tool"], rule["risk"]) for rule in rules] == [("charge", "high")]
