@@ -60,7 +60,7 @@ async def test_a_tool_that_is_approved_for_always_asks_no_more(
 async def test_a_run_is_paused_and_resumed(
     gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
 ) -> None:
-    lines = (calls(noting(ledger, "slow", seconds=3.0)), calls(noting(ledger, "next")), say("done"))
+    lines = (calls(noting(ledger, "slow", seconds=8.0)), calls(noting(ledger, "next")), say("done"))
     thread = create(http, agency, *lines)
     page = await visitor.open(gateway, link(agency, thread))
     await page.get_by_role("button", name="Pause").click()
