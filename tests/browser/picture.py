@@ -1,4 +1,5 @@
-"""Make the README's picture, docs/dashboard.png: the demo's first thread at its approval.
+"""Make the README's pictures: the demo's first thread at its approval (docs/dashboard.png), and as a graph
+(docs/graph.png).
 
 python -m tests.browser.picture
 """
@@ -18,8 +19,9 @@ from tests.browser.conftest import ARGUMENTS, PATIENCE_MS, chromium_path
 from tests.browser.parts import call_states, threads
 
 ROOT = Path(__file__).parents[2]
-PICTURE = ROOT / "docs" / "dashboard.png"
+DOCS = ROOT / "docs"
 SIZE = ViewportSize(width=1200, height=750)
+WIDE = ViewportSize(width=1200, height=560)
 START_SECONDS = 90.0
 
 
@@ -54,7 +56,13 @@ async def _take(url: str) -> None:
         await expect(threads(page).locator(".status")).to_have_text(["waits for you", "completed", "completed"])
         await expect(call_states(page)).to_have_count(5)
         await page.evaluate("document.activeElement?.blur()")
-        await page.screenshot(path=PICTURE, animations="disabled")
+        await page.screenshot(path=DOCS / "dashboard.png", animations="disabled")
+        page = await browser.new_page(viewport=WIDE, locale="en-GB", color_scheme="dark")
+        await page.goto(f"{url}/a/demo/t/welcome/graph")
+        await expect(page.locator("tr[data-kind=child]")).to_have_count(2)
+        await page.get_by_role("button", name="Fit").click()
+        await page.evaluate("document.activeElement?.blur()")
+        await page.screenshot(path=DOCS / "graph.png", animations="disabled")
         await browser.close()
 
 
