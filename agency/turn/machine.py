@@ -781,8 +781,8 @@ class TurnMachine:
             raise ResultMismatch("the run was not paused by hand")
         self._at(given.at)
         self._m.hold = False
-        if self._m.paused == "manual":
-            self._set_paused(None)
+        if self._m.paused == "manual" or self._would_begin():
+            self._set_paused(None)  # also of what it waited for before, and no longer does
 
     def _interrupted(self, given: fx.RunInterrupted) -> None:
         """Whatever is being done is left, and the next turn begins with the messages."""
