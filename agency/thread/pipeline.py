@@ -162,8 +162,8 @@ class Pipeline:
                     review.ask.setdefault(call.id, gate)
         self._ask_for_agency(reply, review)
         always = always_approved(draft) if review.ask else ()
-        for call in reply.tool_calls if always else ():
-            if call.name in always:
+        for call in reply.tool_calls if review.ask else ():
+            if call.name in always or call.name not in self.tools:  # what does not exist fails by itself
                 review.ask.pop(call.id, None)
 
     def _ask_for_agency(self, reply: ModelReply, review: Review) -> None:

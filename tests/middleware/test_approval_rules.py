@@ -247,6 +247,11 @@ async def test_a_call_of_a_tool_that_does_not_exist_is_high(bank: Bank) -> None:
     assert risk_of(call("ghost"), None, [Rule(risk="low")]) == "low"
 
 
+async def test_nobody_is_asked_about_a_tool_that_does_not_exist(bank: Bank) -> None:
+    bank.policy = Policy(rules=(Rule(risk="high"),))
+    assert await bank.asks_about(call("ghost", call_id="ghost")) == []
+
+
 @pytest.mark.parametrize(
     "rule",
     [
