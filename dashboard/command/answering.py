@@ -13,7 +13,7 @@ from agency.errors import InvalidInput, WrongState
 from agency.thread.views import PendingToolCall
 from agency.turn.outcomes import Always, Approve, Decision, Deny, Respond
 from dashboard.command.asking import Question, parse_edit
-from dashboard.command.console import AsJson, DataDir, app, complain, err, out, print_json
+from dashboard.command.console import AsJson, DataDir, app, complain, err, print_json, print_line
 from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 from dashboard.command.shown import call_line
 
@@ -73,9 +73,9 @@ def inbox(agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = No
         err.print("nothing waits for a person")
     for found, approval in waiting:
         if not approval.calls:
-            out.print(_limit_line(found.agency_id, approval), highlight=False)
+            print_line(Text(_limit_line(found.agency_id, approval)))
         for call in approval.calls:
-            out.print(f"{found.agency_id}/{found.id}  ", call_line(call), sep="", highlight=False)
+            print_line(Text.assemble(f"{found.agency_id}/{found.id}  ", call_line(call)))
 
 
 def _limit_line(agency_id: str, approval: api.Approval) -> str:

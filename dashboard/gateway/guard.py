@@ -74,8 +74,11 @@ def _check_page(connection: HTTPConnection, settings: GatewaySettings) -> None:
     origin = connection.headers.get("origin")
     if origin in settings.cors_origins or connection.scope.get("method") in ("GET", "HEAD", "OPTIONS"):
         return
-    foreign = origin is not None and origin.partition("://")[2] != connection.headers.get("host")
-    if foreign or connection.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    if connection.scope["type"] == "websocket":
+        foreign = origin is not None and origin.partition("://")[2] != connection.headers.get("host")
+    else:
+        foreign = connection.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    if foreign:
         raise Forbidden("pages of other sites may not use this server; AGENCY_CORS_ORIGINS names those that may")
 
 

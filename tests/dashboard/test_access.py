@@ -213,6 +213,7 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
         "/approve": {"approved": True},
         "/invoke": {"messages": message(say("mine now"))},
         "/limits": {"tokens": 1},
+        "/fork": {},
         "/agents": {"agentType": "clerk"},
         "/blueprints": {"name": "clerk", "prompt": "mine now"},
         "/keys": {"name": "mine", "role": "admin"},

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agency.client import Agency, Client
+from agency.client import Agency, Client, Thread
 from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
+from agency.events import Event
 from agency.turn.state import Limits
 from dashboard.command import app
 from tests.actors.shop import Line, calls, noting, say, script
@@ -206,7 +207,7 @@ def test_what_waits_is_listed_and_answered_from_the_command_line(run: Any, baker
     thread.wait(timeout=30)
     (waiting,) = json.loads(run("approve", "--agency", bakery.id, "--json"))["approvals"]
     assert (waiting["threadId"], waiting["calls"][0]["name"]) == (thread.id, "charge")
-    with pytest.raises(InvalidInput, match="--yes, --deny REASON or --edit JSON"):
+    with pytest.raises(InvalidInput, match="say --yes, --always, --deny REASON, --edit JSON or --respond TEXT"):
         run("approve", thread.id)
     with pytest.raises(InvalidInput, match="no JSON"):
         run("approve", thread.id, "--edit", "{nonsense")
@@ -221,6 +222,56 @@ def test_what_waits_is_listed_and_answered_from_the_command_line(run: Any, baker
     assert "enough is enough" in str(thread.state().state.messages)
     with pytest.raises(WrongState):
         run("approve", thread.id, "--yes")
+
+
+def test_calls_are_answered_in_a_tools_place_and_for_always(run: Any, bakery: Agency, ledger: Path) -> None:
+    lines = script(charge(ledger, "one"), charge(ledger, "two"), charge(ledger, "three"), say("done"))
+    thread = bakery.create_thread("careful", lines)
+    thread.wait(timeout=30)
+    assert f"{bakery.id}/{thread.id}  charge(" in run("inbox", "--agency", bakery.id)
+    run("approve", thread.id, "--respond", "it was paid in cash")
+    assert thread.wait(timeout=30).meta.pause_reason == "hitl"
+    run("approve", thread.id, "--always")
+    assert thread.wait(timeout=30).status == "completed"
+    assert [line.split()[0] for line in ledger.read_text().splitlines()] == ["charge:two", "charge:three"]
+    assert json.loads(run("inbox", "--agency", bakery.id, "--json")) == {"approvals": [], "next": None}
+    with pytest.raises(InvalidInput, match="exclude each other"):
+        run("approve", thread.id, "--yes", "--always")
+
+
+def test_a_run_is_paused_resumed_and_talked_to(run: Any, bakery: Agency) -> None:
+    thread = bakery.create_thread("clerk", script(say("never said", delay=60)))
+    with pytest.raises(InvalidInput, match="--when"):
+        run("send", thread.id, "x", "--when", "soon")
+    queued = json.loads(run("send", thread.id, script(say("the second")), "--when", "after", "--json"))
+    assert queued == {"runId": f"{thread.id}.2", "status": "queued"}
+    run("pause", thread.id)
+    with pytest.raises(WrongState):
+        run("pause", thread.id)
+    run("send", thread.id, script(say("the first")), "--when", "now")
+    assert thread.wait(timeout=30).meta.pause_reason == "manual"
+    run("resume", thread.id)
+    results = [event.data["result"] for event in completions(thread, 2)]
+    assert results == ["the first", "the second"]
+
+
+def completions(thread: Thread, count: int) -> list[Event]:
+    found: list[Event] = []
+    for event in thread.events():
+        if event.type == "agent.completed":
+            found.append(event)
+        if len(found) == count:
+            break
+    return found
+
+
+def test_a_policy_is_shown_and_set(run: Any, bakery: Agency) -> None:
+    rules = {"rules": [{"tool": "charge", "when": None, "risk": "high"}], "timeoutMs": None, "onTimeout": "deny"}
+    assert json.loads(run("policy", "--agency", bakery.id, "--set", json.dumps(rules))) == rules
+    assert json.loads(run("policy", "--agency", bakery.id)) == rules
+    for wrong in ("{", '{"rules": [{"tool": "charge"}]}'):
+        with pytest.raises(InvalidInput):
+            run("policy", "--agency", bakery.id, "--set", wrong)
 
 
 def test_yes_approves_all_that_waits_in_an_agency(run: Any, bakery: Agency, ledger: Path) -> None:
