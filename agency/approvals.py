@@ -61,10 +61,6 @@ class Policy(Wire):
     timeout_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     on_timeout: OnTimeout = "deny"
 
-    @property
-    def is_set(self) -> bool:
-        return self != NO_POLICY
-
     def ask(self, risk: Risk) -> Ask:
         return Ask(risk=risk, timeout_ms=self.timeout_ms, on_timeout=self.on_timeout)
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from agency.blueprint import Blueprint, ParentInfo, ThreadMetadata
 from agency.clock import now_ms
 from agency.errors import ToolError
-from agency.events import NewEvent, subagent_completed, subagent_spawned
+from agency.events import subagent_completed, subagent_spawned
 from agency.messages import MESSAGE_CHARS
 from agency.parcels import THREAD_ID, Cancel, Note, Spawn, child_id
 from agency.store import records
@@ -189,11 +189,9 @@ class ToolContext:
         return child
 
 
-def call_back(draft: Draft, child: records.Child) -> NewEvent:
-    """Cancel a child: it is no longer waited for, whatever it still says. The event of its end, which is staged."""
+def call_back(draft: Draft, child: records.Child) -> None:
+    """Cancel a child: it is no longer waited for, whatever it still says."""
     records.end_child(draft, child.token, "canceled", None, now_ms())
     records.drop_timer(draft, records.child_timer(child.token))
     records.send(draft, Cancel(to=child.thread))
-    ended = subagent_completed(child.thread, "canceled", "")
-    draft.emit(ended)
-    return ended
+    draft.emit(subagent_completed(child.thread, "canceled", ""))

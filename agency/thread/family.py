@@ -81,10 +81,11 @@ class Family:
             self.ended(draft, waiting[0], "timed_out", TOO_LATE)
         return bool(waiting)
 
-    def call_back(self, draft: Draft, *, but_background: bool = False) -> list[events.NewEvent]:
-        """Cancel the children that are at work, and theirs with them; the events of their ends, staged."""
-        waiting = records.children(draft, status="waiting")
-        return [call_back(draft, child) for child in waiting if not (child.background and but_background)]
+    def call_back(self, draft: Draft, *, but_background: bool = False) -> None:
+        """Cancel the children that are at work, and theirs with them."""
+        for child in records.children(draft, status="waiting"):
+            if not (child.background and but_background):
+                call_back(draft, child)
 
     def call_back_calls(self, draft: Draft, run: int, effect: int) -> None:
         """Cancel the children that calls of one batch wait for."""

@@ -57,10 +57,6 @@ class Doorkeeper:
     def __init__(self, secret: SecretStr | None) -> None:
         self._secret = None if secret is None else secret.get_secret_value().encode()
 
-    @property
-    def is_open(self) -> bool:
-        return self._secret is None
-
     async def who(self, cluster: Cluster, credential: str | None, ticket: str | None) -> Principal:
         """Whoever shows this. A key counts as what it is, also where no secret is needed."""
         if ticket is not None:

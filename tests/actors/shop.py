@@ -56,6 +56,16 @@ def noting(ledger: Path, what: str, seconds: float = 0.0) -> tuple[str, dict[str
     return "note", {"ledger": str(ledger), "what": what, "seconds": seconds}
 
 
+def charging(ledger: Path, what: str) -> tuple[str, dict[str, Any]]:
+    """A call of `charge`."""
+    return "charge", {"ledger": str(ledger), "what": what}
+
+
+def noted(ledger: Path) -> list[str]:
+    """What tools have noted, in the order in which they did."""
+    return [line.split()[0] for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+
 class ScriptModel:
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         begin = max(i for i, message in enumerate(request.messages) if message.role == "user")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -89,3 +90,11 @@ async def visitor(chromium: Browser) -> AsyncIterator[Visitor]:
     await context.close()
     assert came.complaints == []
     assert came.asked == {own}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """Where tools note what they do."""
+    path = tmp_path / "ledger"
+    path.touch()
+    return path

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.actors.shop import calls, noting, say, task
+from tests.actors.shop import calls, charging, noted, noting, say, task
 from tests.actors.waiting import eventually
 from tests.browser.conftest import Visitor
 from tests.browser.parts import answer, at_agency, banner, call_states, calls_of, link, status
@@ -16,21 +16,6 @@ from tests.dashboard.talking import create, finished
 from tests.gateways import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger"
-    path.touch()
-    return path
-
-
-def charging(ledger: Path, what: str) -> tuple[str, dict[str, object]]:
-    return "charge", {"ledger": str(ledger), "what": what}
-
-
-def charged(ledger: Path) -> list[str]:
-    return [line.split()[0] for line in ledger.read_text().splitlines()]
 
 
 async def test_an_approved_call_runs_once(
@@ -47,7 +32,7 @@ async def test_an_approved_call_runs_once(
     await expect(answer(page)).to_have_text("paid")
     await expect(banner(page)).to_be_hidden()
     await expect(page).to_have_title("bakery · Agency")
-    assert charged(ledger) == ["charge:bread"]
+    assert noted(ledger) == ["charge:bread"]
 
 
 async def test_a_call_is_answered_by_keys(
@@ -63,7 +48,7 @@ async def test_a_call_is_answered_by_keys(
     await page.keyboard.press("Escape")
     await page.keyboard.press("a")
     await expect(answer(page)).to_have_text("paid")
-    assert charged(ledger) == ["charge:bread"]
+    assert noted(ledger) == ["charge:bread"]
 
 
 async def test_a_denied_call_never_runs_and_the_reason_is_told(
@@ -104,7 +89,7 @@ async def test_an_edited_call_runs_with_the_new_arguments(
     await expect(banner(page)).to_contain_text("Fits the tool’s schema.")
     await banner(page).get_by_role("button", name="Approve with these arguments").click()
     await expect(answer(page)).to_have_text("paid")
-    assert charged(ledger) == ["charge:cake"]
+    assert noted(ledger) == ["charge:cake"]
 
 
 async def test_what_is_half_written_survives_what_happens_around_it(
@@ -123,7 +108,7 @@ async def test_what_is_half_written_survives_what_happens_around_it(
     await banner(page).get_by_role("button", name="Deny", exact=True).click()
     await expect(answer(page)).to_have_text("paid")
     await expect(call_states(page)).to_have_text(["denied", "done"])
-    assert charged(ledger) == ["charge:cake"]
+    assert noted(ledger) == ["charge:cake"]
     assert "no bread" in str(http.get(f"/agency/{agency}/agent/{thread}/state").json())
 
 
@@ -139,7 +124,7 @@ async def test_what_a_child_waits_for_is_answered_at_its_parent(
     await banner(page).get_by_role("button", name="Approve", exact=True).click()
     await expect(answer(page)).to_have_text("all done")
     await expect(banner(page)).to_be_hidden()
-    assert "charge:bread" in charged(ledger)
+    assert "charge:bread" in noted(ledger)
 
 
 async def test_the_inbox_has_what_waits_in_all_threads(
@@ -158,7 +143,7 @@ async def test_the_inbox_has_what_waits_in_all_threads(
     await expect(inbox).to_contain_text("Nothing waits for you.")
     for thread in made:
         assert finished(http, agency, thread)["status"] == "completed"
-    assert sorted(charged(ledger)) == ["charge:bread", "charge:cake"]
+    assert sorted(noted(ledger)) == ["charge:bread", "charge:cake"]
 
 
 async def test_a_run_that_has_used_up_its_limit_goes_on_when_it_is_lifted(

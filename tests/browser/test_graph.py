@@ -19,13 +19,6 @@ from tests.gateways import Server
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger"
-    path.touch()
-    return path
-
-
 async def test_the_nodes_of_the_graph_are_those_of_the_stored_events_while_they_come_and_after(
     gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
 ) -> None:

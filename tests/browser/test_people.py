@@ -8,28 +8,13 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.actors.shop import calls, noting, say
+from tests.actors.shop import calls, charging, noted, noting, say
 from tests.browser.conftest import Visitor
 from tests.browser.parts import answer, at_agency, banner, calls_of, link, status
 from tests.dashboard.talking import create
 from tests.gateways import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger"
-    path.touch()
-    return path
-
-
-def charging(ledger: Path, what: str) -> tuple[str, dict[str, object]]:
-    return "charge", {"ledger": str(ledger), "what": what}
-
-
-def noted(ledger: Path) -> list[str]:
-    return [line.split()[0] for line in ledger.read_text().splitlines()]
 
 
 async def test_somebody_answers_in_the_tools_place(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 import httpx
 from websockets.asyncio.client import connect
@@ -13,6 +14,8 @@ from tests.actors.shop import Line, script
 from tests.gateways import Server
 
 Json = Any
+Found = TypeVar("Found")
+PATIENCE = 30.0
 
 
 def message(*lines: Line) -> list[dict[str, str]]:
@@ -59,3 +62,12 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> str:
     assert (problem["status"], problem["code"]) == (status, code)
     assert set(problem) == {"type", "title", "status", "detail", "code"}
     return str(problem["detail"])
+
+
+def eventually(condition: Callable[[], Found]) -> Found:
+    """What a condition finds, as soon as it finds something: it happens in other processes."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.actors.shop import calls, noting, say, task
-from tests.dashboard.talking import Json, assert_problem, create, finished, message, stored
+from tests.actors.shop import calls, charging, noted, noting, say, task
+from tests.dashboard.talking import Json, assert_problem, create, eventually, finished, message, stored
 
 
 @pytest.fixture
@@ -20,22 +19,14 @@ def ledger(tmp_path: Path) -> Path:
     return tmp_path / "ledger"
 
 
-def noted(ledger: Path) -> list[str]:
-    return sorted(line.split()[0] for line in ledger.read_text().splitlines()) if ledger.exists() else []
-
-
-def charging(ledger: Path, what: str) -> tuple[str, dict[str, str]]:
-    return "charge", {"ledger": str(ledger), "what": what}
-
-
 def until_paused(http: httpx.Client, agency: str, thread: str, reason: str) -> Json:
     """The run, once it is paused for this; a pause by hand counts when what was being done has ended."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def paused() -> Json:
         run = finished(http, agency, thread, wait=1)
-        if run["meta"]["pauseReason"] == reason:
-            return run
-    raise AssertionError(run)
+        return run if run["meta"]["pauseReason"] == reason else None
+
+    return eventually(paused)
 
 
 def inbox(http: httpx.Client, agency: str) -> list[Json]:
@@ -47,10 +38,7 @@ def inbox(http: httpx.Client, agency: str) -> list[Json]:
 def test_calls_of_a_child_of_a_child_are_answered_in_the_inbox(http: httpx.Client, agency: str, ledger: Path) -> None:
     asks = task(calls(charging(ledger, "deep")), say("charged"), to="careful")
     thread = create(http, agency, calls(task(calls(asks), say("passed on"))), say("all done"))
-    deadline = time.monotonic() + 30
-    while not (waiting := inbox(http, agency)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    (found,) = waiting
+    (found,) = eventually(lambda: inbox(http, agency))
     (call,) = found["calls"]
     assert (found["kind"], found["agentType"], call["name"], call["kind"]) == ("calls", "careful", "charge", "approval")
     assert found["parentId"] not in (None, thread)
@@ -121,10 +109,8 @@ def test_nobody_answers_in_time_and_the_call_is_denied(http: httpx.Client, agenc
     policy = {"rules": [{"tool": "charge", "risk": "medium"}], "timeoutMs": 300}
     http.put(f"/agency/{agency}/policy", json=policy)
     thread = create(http, agency, calls(charging(ledger, "late")), say("went without"))
-    deadline = time.monotonic() + 30
-    while (run := finished(http, agency, thread))["status"] == "paused" and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert (run["data"], noted(ledger)) == ("went without", [])
+    eventually(lambda: finished(http, agency, thread)["status"] != "paused")
+    assert (finished(http, agency, thread)["data"], noted(ledger)) == ("went without", [])
     (resumed,) = (event["data"] for event in stored(http, agency, thread) if event["type"] == "hitl.resume")
     assert (resumed["by"], list(resumed["decisions"].values())) == ("timeout", ["deny"])
 
@@ -132,13 +118,9 @@ def test_nobody_answers_in_time_and_the_call_is_denied(http: httpx.Client, agenc
 def test_a_call_in_doubt_waits_in_the_inbox_with_what_is_known(http: httpx.Client, agency: str, ledger: Path) -> None:
     pay = ("pay", {"ledger": str(ledger), "what": "bill", "seconds": 60})
     thread = create(http, agency, calls(pay), say("settled"))
-    deadline = time.monotonic() + 30
-    while noted(ledger) != ["pay:bill"] and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: noted(ledger) == ["pay:bill"])
     os.kill(int(ledger.read_text().split()[2]), signal.SIGKILL)
-    while not (waiting := inbox(http, agency)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    (call,) = waiting[0]["calls"]
+    (call,) = eventually(lambda: inbox(http, agency))[0]["calls"]
     assert (call["kind"], call["name"]) == ("in_doubt", "pay")
     assert call["since"] is not None and "may or may not" in call["note"]
     told = {"decisions": {call["approvalId"]: {"decision": "respond", "content": "the bank says it was paid"}}}
@@ -156,9 +138,8 @@ def test_a_message_interrupts_the_model_and_one_for_later_starts_the_next_run(ht
     assert again.json() == later.json()
     now = http.post(at, json={"messages": message(say("the first")), "when": "now"})
     assert (now.status_code, now.json()["runId"]) == (202, f"{thread}.1")
-    deadline = time.monotonic() + 30
-    while (run := finished(http, agency, thread))["runId"] != f"{thread}.2" and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: finished(http, agency, thread)["runId"] == f"{thread}.2")
+    run = finished(http, agency, thread)
     assert (run["status"], run["data"]) == ("completed", "the second")
     results = [e["data"]["result"] for e in stored(http, agency, thread) if e["type"] == "agent.completed"]
     assert results == ["the first", "the second"]
@@ -203,13 +184,8 @@ def test_tasks_in_the_background_are_waited_for_and_files_come_back(http: httpx.
 def test_when_a_parent_is_canceled_its_tasks_in_the_background_are_too(http: httpx.Client, agency: str) -> None:
     name, args = task(say("never", delay=60))
     thread = create(http, agency, calls((name, {**args, "background": True})), say("never", delay=60))
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        children = http.get(f"/agency/{agency}/agents", params={"parent": thread, "status": "running"}).json()["agents"]
-        if children:
-            break
-        time.sleep(0.05)
-    (child,) = children
+    at_work = {"parent": thread, "status": "running"}
+    (child,) = eventually(lambda: http.get(f"/agency/{agency}/agents", params=at_work).json()["agents"])
     assert http.post(f"/agency/{agency}/agent/{thread}/cancel").status_code == 200
     assert finished(http, agency, child["id"])["status"] == "canceled"
 
