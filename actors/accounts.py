@@ -11,8 +11,8 @@ from __future__ import annotations
 import sqlite3
 
 from actors.agency_store import AgencyStore
+from agency.api.tenancy import AgencyUsage, Budget, Use
 from agency.spending import Spent, add_costs
-from agency.tenancy import AgencyUsage, Budget, Use
 
 _KNOWN = "SELECT seq, parent IS NOT NULL, spent, children FROM threads WHERE id = ?"
 _STANDS = "UPDATE threads SET spent = ?, children = ? WHERE seq = ?"

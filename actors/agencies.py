@@ -13,8 +13,8 @@ from actors.address import Address, Files
 from actors.agency import Agency, Others, System
 from actors.news import News
 from actors.settings import Settings
+from agency.api.tenancy import AgencyInfo
 from agency.errors import AgencyError, NotFound
-from agency.tenancy import AgencyInfo
 
 
 class Agencies:

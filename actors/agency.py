@@ -30,22 +30,7 @@ from actors.news import News
 from actors.schedules import ENDED
 from actors.scheduling import Scheduler
 from actors.settings import Settings
-from agency.approvals import Policy
-from agency.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
-from agency.clock import now_ms
-from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
-from agency.events import OURS, timestamp
-from agency.local import HOPELESS
-from agency.messages import Message
-from agency.output import Schema, as_schema
-from agency.parcels import Report, Spawn
-from agency.providers.entry import Provider, ProviderName
-from agency.schedule import Schedule, ScheduleInfo
-from agency.spending import Spent
-from agency.store.forking import find_origin
-from agency.store.looking import glance
-from agency.system import AgentSystem
-from agency.tenancy import (
+from agency.api.tenancy import (
     AgencyInfo,
     AgencyUsage,
     BlueprintInfo,
@@ -55,6 +40,21 @@ from agency.tenancy import (
     ProviderInfo,
     ThreadSummary,
 )
+from agency.approvals.rules import Policy
+from agency.children.parcels import Report, Spawn
+from agency.clock import now_ms
+from agency.define.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
+from agency.define.output import Schema, as_schema
+from agency.define.system import AgentSystem
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.events import OURS, timestamp
+from agency.local import HOPELESS
+from agency.messages import Message
+from agency.models.providers.entry import Provider, ProviderName
+from agency.schedules.schedule import Schedule, ScheduleInfo
+from agency.spending import Spent
+from agency.store.forking import find_origin
+from agency.store.looking import glance
 from agency.thread.thread import acceptable
 from agency.turn.state import Limits, PauseReason, RunStatus
 from agency.wire import Wire, explain, sayable, sayable_text

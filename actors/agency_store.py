@@ -16,17 +16,17 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from agency.approvals import NO_POLICY, Policy
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
+from agency.approvals.rules import NO_POLICY, Policy
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.output import Schema
 from agency.errors import NewerStore, NotFound, StoreError
 from agency.events import OURS, timestamp
 from agency.messages import Message
-from agency.output import Schema
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 from agency.spending import Spent
 from agency.store.forking import Cut
 from agency.store.store import Storage
-from agency.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
 from agency.thread.views import Part
 from agency.turn.state import Limits
 from agency.wire import Wire

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 
 _PARSING = threading.Lock()  # Python 3.11 cannot do it in two threads at once
 

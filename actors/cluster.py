@@ -35,17 +35,7 @@ from actors.keys import Key, digest
 from actors.settings import Settings, load_system, settings
 from actors.status import Metrics, Readiness, Status
 from actors.watching import Subscription, Watcher
-from agency.approvals import Policy
-from agency.blueprint import RequestContext, ThreadMetadata
-from agency.clock import now_ms
-from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
-from agency.events import OURS, Event, timestamp
-from agency.messages import Message
-from agency.output import Schema
-from agency.providers.entry import Provider
-from agency.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
-from agency.store.draft import When
-from agency.tenancy import (
+from agency.api.tenancy import (
     AgencyInfo,
     AgencyUsage,
     BlueprintInfo,
@@ -56,6 +46,16 @@ from agency.tenancy import (
     ProviderInfo,
     ThreadSummary,
 )
+from agency.approvals.rules import Policy
+from agency.clock import now_ms
+from agency.define.blueprint import RequestContext, ThreadMetadata
+from agency.define.output import Schema
+from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
+from agency.events import OURS, Event, timestamp
+from agency.messages import Message
+from agency.models.providers.entry import Provider
+from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.store.draft import When
 from agency.thread.thread import acceptable
 from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
@@ -304,7 +304,7 @@ class AgencyHandle:
         return found
 
     async def create_schedule(self, fields: Mapping[str, JsonValue], *, schedule_id: str | None = None) -> ScheduleInfo:
-        """A new schedule (`agency.schedule.Schedule` has its fields); with the id of one that is there, that one."""
+        """A new schedule (`Schedule` has its fields); with the id of one that is there, that one."""
         new = schedule_id or f"sch_{secrets.token_hex(8)}"  # ours, so that repeating the call makes no second one
         made: ScheduleInfo = await self._call("create_schedule", new, fields)
         return made

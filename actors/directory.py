@@ -41,13 +41,13 @@ from actors.status import Metrics, Readiness, Status
 from actors.strikes import Strikes
 from actors.tally import UNITS, Totals
 from actors.tickets import Tickets
+from agency.api.tenancy import AgencyInfo
+from agency.children.parcels import Report
 from agency.clock import now_ms
+from agency.define.system import AgentSystem
 from agency.errors import AgencyError, NotFound, Poisoned, Unavailable, WrongState
 from agency.local import HOPELESS
-from agency.parcels import Report
 from agency.store.looking import Glance, glance
-from agency.system import AgentSystem
-from agency.tenancy import AgencyInfo
 from agency.thread.thread import Thread
 
 log = logging.getLogger(__name__)

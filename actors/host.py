@@ -38,19 +38,19 @@ from actors.settings import Settings, load_system
 from actors.system_agent import SystemAgent
 from actors.tally import Totals
 from actors.terms import TermsOfAgencies
-from agency.approvals import Policy
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.approvals.rules import Policy
+from agency.children.parcels import AnyParcel, Cancel, Note, Report, Spawn
 from agency.clock import now_ms
-from agency.context import ToolContext
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.context import ToolContext
+from agency.define.system import AgentSystem
+from agency.define.tools import Tool
 from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable
 from agency.events import timestamp
 from agency.local import HOPELESS
-from agency.parcels import AnyParcel, Cancel, Note, Report, Spawn
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent
-from agency.system import AgentSystem
-from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
 
 log = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from pydantic_core import from_json
 from actors.agency_store import AgencyStore
 from agency.errors import InvalidInput, NotFound, WrongState
 from agency.events import timestamp
-from agency.occurrences import Timing, instant
-from agency.schedule import Schedule, ScheduleInfo, ScheduleRun, ScheduleRunStatus, ScheduleStatus
+from agency.schedules.occurrences import Timing, instant
+from agency.schedules.schedule import Schedule, ScheduleInfo, ScheduleRun, ScheduleRunStatus, ScheduleStatus
 from agency.turn.state import RunStatus
 from agency.wire import sayable_text
 

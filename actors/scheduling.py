@@ -19,7 +19,7 @@ from actors.schedules import Schedules, Start
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.local import HOPELESS
-from agency.schedule import Schedule, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.schedules.schedule import Schedule, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.wire import explain, sayable
 
 log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from agency.define.system import AgentSystem
+from agency.define.system import load_system as load
 from agency.errors import DefinitionError
 from agency.messages import MESSAGE_CHARS
-from agency.providers.entry import Provider, ProviderName
+from agency.models.providers.entry import Provider, ProviderName
 from agency.store.store import Storage
-from agency.system import AgentSystem
-from agency.system import load_system as load
 from agency.wire import explain
 
 

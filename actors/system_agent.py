@@ -13,16 +13,16 @@ from pathlib import Path
 from actors.agency_store import Creation
 from actors.checking import Seq, checked
 from actors.settings import Settings
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.children.parcels import Cancel, Note, Report
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.output import Schema
+from agency.define.system import AgentSystem
 from agency.errors import InvalidInput
 from agency.messages import Message
-from agency.output import Schema
-from agency.parcels import Cancel, Note, Report
 from agency.runtime import Runtime
 from agency.store.draft import When
 from agency.store.forking import Cut, make_fork
 from agency.store.store import Storage
-from agency.system import AgentSystem
 from agency.thread.feed import Reader
 from agency.thread.thread import Thread, acceptable
 from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunState, ThreadState

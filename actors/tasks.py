@@ -17,12 +17,12 @@ from pydantic import JsonValue
 from ray.exceptions import RayError, RayTaskError
 
 from actors.settings import Settings, load_system
-from agency.context import ToolContext
+from agency.define.context import ToolContext
+from agency.define.tools import Tool
 from agency.errors import Interrupted, ToolError
 from agency.store.draft import Draft
 from agency.thread.calls import arguments_for, as_outcome, is_doubtful
 from agency.thread.workers import STOP_GRACE
-from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome, Failure
 
 ATTEMPTS = 3

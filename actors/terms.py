@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from actors.address import Address, Files
 from actors.agency_store import peek_terms
 from actors.settings import Settings
-from agency.approvals import NO_POLICY, Policy
-from agency.providers.entry import Provider
+from agency.approvals.rules import NO_POLICY, Policy
+from agency.models.providers.entry import Provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
 """Durable multi-agent threads. This list is the public surface of the library."""
 
-from agency.approvals import Policy, Rule, always_approved, risk_of
-from agency.blueprint import Blueprint, ForkInfo, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
-from agency.code import CallTool, CodeResult, CodeRunner
-from agency.context import ToolContext
+from agency.approvals.rules import Policy, Rule, always_approved, risk_of
+from agency.children.family import told
+from agency.define.blueprint import Blueprint, ForkInfo, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
+from agency.define.code import CallTool, CodeResult, CodeRunner
+from agency.define.context import ToolContext
+from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, RunEnd
+from agency.define.system import AgentSystem
+from agency.define.tools import RetryPolicy, Tool, tool
 from agency.errors import (
     AgencyError,
     DefinitionError,
@@ -19,20 +23,16 @@ from agency.errors import (
     WrongState,
 )
 from agency.events import Event, EventType
-from agency.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.local import LocalRuntime, open_thread
 from agency.messages import Image, Message, ToolCall, Usage
-from agency.metrics import MetricsObserver, Snapshot
-from agency.models import Capability, Model, ModelParams, ModelRequest, OnDelta, ToolSpec
-from agency.observers import Follower, Observation, Observer, Resumed
-from agency.providers.entry import Price, Provider
+from agency.models.interface import Capability, Model, ModelParams, ModelRequest, OnDelta, ToolSpec
+from agency.models.providers.entry import Price, Provider
+from agency.observe.metrics import MetricsObserver, Snapshot
+from agency.observe.observers import Follower, Observation, Observer, Resumed
 from agency.runtime import Runtime
 from agency.store.draft import Draft
-from agency.system import AgentSystem
-from agency.thread.family import told
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunState, ThreadState
-from agency.tools import RetryPolicy, Tool, tool
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import (
     Always,

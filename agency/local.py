@@ -21,10 +21,13 @@ from typing import Literal, Self
 
 from pydantic import JsonValue
 
-from agency.approvals import NO_POLICY, Policy
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.approvals.rules import NO_POLICY, Policy
+from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, Note, Report, Spawn
 from agency.clock import now_ms
-from agency.context import ToolContext
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.context import ToolContext
+from agency.define.system import AgentSystem
+from agency.define.tools import Tool
 from agency.errors import (
     AgencyError,
     DefinitionError,
@@ -37,17 +40,14 @@ from agency.errors import (
 )
 from agency.events import OURS, timestamp
 from agency.messages import Message
-from agency.parcels import THREAD_ID, AnyParcel, Cancel, Note, Report, Spawn
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent
 from agency.store.forking import find_origin, make_fork
 from agency.store.looking import glance, holds_thread
 from agency.store.store import Storage
-from agency.system import AgentSystem
 from agency.thread.calls import perform
 from agency.thread.thread import Thread, acceptable
-from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
 
 log = logging.getLogger(__name__)

@@ -7,14 +7,14 @@ from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
-from agency.approvals import Policy
-from agency.blueprint import Blueprint, ThreadMetadata
-from agency.context import ToolContext
+from agency.approvals.rules import Policy
+from agency.children.parcels import AnyParcel
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.context import ToolContext
+from agency.define.tools import Tool
 from agency.events import NewEvent
-from agency.parcels import AnyParcel
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 from agency.spending import Spent
-from agency.tools import Tool
 from agency.turn.outcomes import CallOutcome
 from agency.turn.state import PauseReason, RunStatus
 

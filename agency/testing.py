@@ -17,8 +17,8 @@ from typing import Literal
 from pydantic import JsonValue
 
 from agency.messages import ToolCall, Usage
-from agency.models import Capability, ModelRequest, OnDelta
-from agency.providers.entry import Price
+from agency.models.interface import Capability, ModelRequest, OnDelta
+from agency.models.providers.entry import Price
 from agency.store import store
 from agency.turn.effects import ModelReply
 

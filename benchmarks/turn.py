@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agency import AgentSystem, Limits, LocalRuntime, ModelReply, ModelRequest, Thread, ToolCall, Usage, tool
-from agency.models import OnDelta
+from agency.models.interface import OnDelta
 from agency.store.draft import Statement
 from agency.store.store import ThreadStore
 

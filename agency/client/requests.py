@@ -12,9 +12,19 @@ from typing import Literal, TypedDict
 from pydantic import JsonValue
 from typing_extensions import Unpack
 
-from agency import api
-from agency.approvals import Policy
-from agency.blueprint import Isolation, ModelChoice, ThreadMetadata
+from agency.api.bodies import bodies as api
+from agency.api.tenancy import (
+    AgencyInfo,
+    AgencyUsage,
+    BlueprintInfo,
+    Budget,
+    KeyInfo,
+    KeyRole,
+    NewKey,
+    ProviderInfo,
+    ThreadSummary,
+)
+from agency.approvals.rules import Policy
 from agency.client.request import (
     Feed,
     Listing,
@@ -32,26 +42,16 @@ from agency.client.request import (
     put_bytes,
     segment,
 )
+from agency.define.blueprint import Isolation, ModelChoice, ThreadMetadata
+from agency.define.output import OutputType, as_schema
 from agency.errors import NotFound, WrongState
 from agency.events import Event
 from agency.messages import Message
-from agency.models import Capability, ModelParams
-from agency.occurrences import Kind
-from agency.output import OutputType, as_schema
-from agency.providers.entry import Provider
-from agency.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.models.interface import Capability, ModelParams
+from agency.models.providers.entry import Provider
+from agency.schedules.occurrences import Kind
+from agency.schedules.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.store.draft import When
-from agency.tenancy import (
-    AgencyInfo,
-    AgencyUsage,
-    BlueprintInfo,
-    Budget,
-    KeyInfo,
-    KeyRole,
-    NewKey,
-    ProviderInfo,
-    ThreadSummary,
-)
 from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunStatus
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision

@@ -9,7 +9,6 @@ from typing import Concatenate, ParamSpec, Self
 
 import httpx
 
-from agency.blueprint import ThreadMetadata
 from agency.client import requests
 from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, within
 from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
@@ -17,6 +16,7 @@ from agency.client.face import like
 from agency.client.following import Broken, Following
 from agency.client.request import AnyEvent, Cursor, Feed, Listing, Request, Value
 from agency.client.waiting import Waiting
+from agency.define.blueprint import ThreadMetadata
 from agency.errors import AgencyError
 from agency.thread.views import RunEnvelope
 

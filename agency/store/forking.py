@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agency import events
-from agency.blueprint import Blueprint, ForkInfo, ThreadMetadata
 from agency.clock import now_ms
+from agency.define.blueprint import Blueprint, ForkInfo, ThreadMetadata
 from agency.errors import InvalidInput, NotFound, StoreError, WrongState
 from agency.events import timestamp
 from agency.store import history, schema

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
+from agency.children.parcels import PARCEL, AnyParcel
 from agency.messages import Message
-from agency.parcels import PARCEL, AnyParcel
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store.draft import Draft, Posted, Value, When
 from agency.store.store import ThreadStore

@@ -12,19 +12,19 @@ from typing import get_args
 
 from pydantic_core import to_json
 
-from agency import output
-from agency.blueprint import Blueprint, chain_of
+from agency.define import output
+from agency.define.blueprint import Blueprint, chain_of
+from agency.define.hooks import Plan
+from agency.define.system import AgentSystem
+from agency.define.tools import Tool
 from agency.errors import DefinitionError, ModelError
-from agency.hooks import Plan
 from agency.messages import Message, ToolCall, Usage
-from agency.models import Capability, Meter, Model, ModelRequest, OnDelta, Surface, capabilities, described
-from agency.providers.entry import Provider
+from agency.models.interface import Capability, Meter, Model, ModelRequest, OnDelta, Surface, capabilities, described
+from agency.models.providers.entry import Provider
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
-from agency.system import AgentSystem
 from agency.thread.workers import TimedOut, is_ours, within
-from agency.tools import Tool
 from agency.turn.batch import distinct
 from agency.turn.effects import REPLY_STOPS, CallModel, ModelCall, ModelReply, Output, SurfaceRef
 from agency.turn.modes import MODES

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from agency import events
 from agency.clock import now_ms
+from agency.define.tools import Tool
 from agency.errors import HookFailed
 from agency.store import records
 from agency.store.draft import NOTHING, Draft
 from agency.store.store import ThreadStore
 from agency.thread.calls import IN_DOUBT, STOPPED, CallRunner, in_doubt, is_doubtful
-from agency.tools import Tool
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Settled, Success
 

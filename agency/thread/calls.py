@@ -8,15 +8,15 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from agency.blueprint import Blueprint, ThreadMetadata
-from agency.context import ToolContext
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.context import ToolContext
+from agency.define.tools import Tool
 from agency.errors import HookFailed, Interrupted, InvalidInput, ToolError
 from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.pipeline import Pipeline
 from agency.thread.workers import TimedOut, in_worker_thread, is_ours, within
-from agency.tools import Tool
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import Asked, CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
 from agency.wire import sayable, sayable_text

@@ -20,13 +20,15 @@ from typing import Literal, Protocol
 from pydantic_core import from_json, to_json
 
 from agency import events
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.children.family import NOTE_ORIGIN, Family
+from agency.children.reports import report_of
 from agency.clock import now_ms
-from agency.code import CodeRunner
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.code import CodeRunner
+from agency.define.hooks import Plan, RunEnd
+from agency.define.output import Schema
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError, WrongState
-from agency.hooks import Plan, RunEnd
 from agency.messages import Message, Usage
-from agency.output import Schema
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
 from agency.store.draft import Draft
@@ -35,10 +37,8 @@ from agency.thread.asking import Asker
 from agency.thread.batches import BatchRunner, begin, emit_end
 from agency.thread.calls import IN_DOUBT, CallRunner, is_doubtful
 from agency.thread.execution import Execution
-from agency.thread.family import NOTE_ORIGIN, Family
 from agency.thread.feed import Feed
 from agency.thread.pipeline import Pipeline, Review
-from agency.thread.reports import report_of
 from agency.thread.views import run_end, status_of
 from agency.thread.workers import STOP_GRACE, TimedOut, within
 from agency.turn import effects as fx

@@ -13,7 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from agency.clock import now_ms
-from agency.code import CodeResult, CodeRunner
+from agency.define.code import CodeResult, CodeRunner
 from agency.errors import HookFailed, StoreError
 from agency.messages import ToolCall
 from agency.store import records

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from agency.children.parcels import AnyParcel
 from agency.clock import now_ms
 from agency.errors import AgencyError
-from agency.parcels import AnyParcel
 from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft

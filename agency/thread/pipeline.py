@@ -11,14 +11,14 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from agency import events
-from agency.approvals import Policy, always_approved, ruled_risk
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.approvals.rules import Policy, always_approved, ruled_risk
+from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
+from agency.define.tools import Tool
 from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
-from agency.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.messages import ToolCall
 from agency.store.draft import Draft
 from agency.thread.workers import is_ours
-from agency.tools import Tool
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import (
     Decision,

@@ -15,17 +15,20 @@ from typing import Annotated, Self, TypeVar
 from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
 
 from agency import events
-from agency.approvals import NO_POLICY, Policy, approve_always
-from agency.blueprint import Blueprint, ThreadMetadata, chain_of
+from agency.approvals.decisions import Decided, checked_decisions
+from agency.approvals.rules import NO_POLICY, Policy, approve_always
+from agency.children.parcels import AnyParcel, Cancel, Note, Report
 from agency.clock import now_ms
-from agency.context import ToolContext
+from agency.define.blueprint import Blueprint, ThreadMetadata, chain_of
+from agency.define.context import ToolContext
+from agency.define.hooks import ChildReport
+from agency.define.output import OutputType, as_schema
+from agency.define.system import AgentSystem
+from agency.define.tools import Tool
 from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, TooLarge, WrongState
 from agency.events import Event, EventType, NewEvent
-from agency.hooks import ChildReport
 from agency.messages import IMAGE_BYTES, MESSAGE_CHARS, Image, Message, ToolCall
-from agency.output import OutputType, as_schema
-from agency.parcels import AnyParcel, Cancel, Note, Report
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 from agency.redaction import shown
 from agency.runtime import Progress, Runtime
 from agency.spending import Spent
@@ -34,10 +37,8 @@ from agency.store.draft import Draft, When
 from agency.store.forking import OWN_EVENTS
 from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
-from agency.system import AgentSystem
 from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
-from agency.thread.deciding import Decided, checked_decisions
 from agency.thread.driver import AGENT_ORIGIN, Driver, RunTerms
 from agency.thread.feed import Feed, Reader
 from agency.thread.mail import Clock, Postman
@@ -55,7 +56,6 @@ from agency.thread.views import (
     pending_approvals,
     status_of,
 )
-from agency.tools import Tool
 from agency.turn import effects as fx
 from agency.turn.outcomes import Always, Approve, CallOutcome, Decision, Deny, Edit, Respond
 from agency.turn.state import Limits, WaitingTools

@@ -7,18 +7,18 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from agency.approvals import approval_id
-from agency.blueprint import ThreadMetadata
+from agency.approvals.rules import approval_id
 from agency.clock import now_ms
+from agency.define.blueprint import ThreadMetadata
+from agency.define.hooks import RunEnd
+from agency.define.tools import Tool
 from agency.events import timestamp
-from agency.hooks import RunEnd
 from agency.messages import Message, ToolCall, Usage
-from agency.models import ToolSpec
+from agency.models.interface import ToolSpec
 from agency.redaction import shown
 from agency.spending import Spent
 from agency.store.records import StoredRun
 from agency.store.store import run_id
-from agency.tools import Tool
 from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Asked, Finished, HandedOff, OnTimeout, Risk, Stopped, TurnOutcome

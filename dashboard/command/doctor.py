@@ -17,10 +17,10 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from agency.blueprint import chain_of
+from agency.define.blueprint import chain_of
+from agency.define.system import AgentSystem, load_system
 from agency.errors import DefinitionError
-from agency.providers.entry import NoSecret, Provider, secret
-from agency.system import AgentSystem, load_system
+from agency.models.providers.entry import NoSecret, Provider, secret
 from agency.wire import Wire
 from dashboard.command.console import AsJson, DataDir, app, out, print_json
 from dashboard.command.finding import configured_providers, data_folder

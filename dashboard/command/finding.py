@@ -11,13 +11,13 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from agency.errors import DefinitionError, Forbidden, InvalidInput, NotFound
-from agency.providers.entry import Provider, ProviderName
+from agency.models.providers.entry import Provider, ProviderName
 from agency.wire import explain
 from dashboard.gateway.found import notes
 
 if TYPE_CHECKING:
+    from agency.api.tenancy import AgencyInfo
     from agency.client import Agency, Client, Thread
-    from agency.tenancy import AgencyInfo
 
 Item = TypeVar("Item")
 

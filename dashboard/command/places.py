@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agency.blueprint import Blueprint
+from agency.define.blueprint import Blueprint
+from agency.define.system import load_system
 from agency.errors import DefinitionError, NotFound, WrongState
 from agency.events import Event
 from agency.local import LocalRuntime
-from agency.system import load_system
 from agency.thread.views import RunEnvelope
 from agency.turn.outcomes import Decision
 from dashboard.command.finding import configured_providers, only

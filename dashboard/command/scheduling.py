@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from agency.errors import InvalidInput
-from agency.occurrences import Kind
-from agency.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.schedules.occurrences import Kind
+from agency.schedules.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from dashboard.command.console import AsJson, DataDir, app, err, out, print_json, print_table
 from dashboard.command.finding import ServerUrl, server, the_agency
 from dashboard.command.shown import clean, moment, one_line

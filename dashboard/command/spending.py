@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from agency.api import ProviderPage
+from agency.api.bodies import ProviderPage
+from agency.api.tenancy import AgencyUsage, Use
 from agency.errors import InvalidInput
-from agency.providers.entry import Api, Provider
-from agency.tenancy import AgencyUsage, Use
+from agency.models.providers.entry import Api, Provider
 from agency.wire import explain
 from dashboard.command.console import AsJson, DataDir, app, err, out, print_json, print_table
 from dashboard.command.finding import AgencyId, ServerUrl, server, the_agency

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 from pydantic import ValidationError
 
-from agency.approvals import Policy
+from agency.approvals.rules import Policy
 from agency.errors import InvalidInput
 from agency.store.draft import When
 from agency.wire import explain

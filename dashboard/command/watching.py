@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from agency import api
+from agency.api.bodies import bodies as api
+from agency.api.tenancy import ThreadSummary
 from agency.events import Event, EventType
-from agency.tenancy import ThreadSummary
 from agency.thread.views import RunStatus
 from dashboard.command.console import AsJson, DataDir, app, err, print_json, print_line, print_table
 from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread

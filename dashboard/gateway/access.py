@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from starlette.requests import HTTPConnection
 
 from actors import Cluster, agency_of_key
-from agency.api import Ticket
+from agency.api.bodies import Ticket
 from agency.clock import now_ms
 from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from agency.events import timestamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agency.api import (
+from agency.api.bodies import (
     AgencyEventPage,
     AgencyPage,
     Answered,
@@ -18,11 +18,11 @@ from agency.api import (
     ThreadPage,
     Ticket,
 )
-from agency.approvals import Policy
-from agency.blueprint import ThreadMetadata
-from agency.providers.entry import Provider
-from agency.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
-from agency.tenancy import AgencyInfo, AgencyUsage, BlueprintInfo, Budget, NewKey, ProviderInfo, ThreadSummary
+from agency.api.tenancy import AgencyInfo, AgencyUsage, BlueprintInfo, Budget, NewKey, ProviderInfo, ThreadSummary
+from agency.approvals.rules import Policy
+from agency.define.blueprint import ThreadMetadata
+from agency.models.providers.entry import Provider
+from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.thread.views import Accepted, RunEnvelope
 from agency.wire import Wire
 

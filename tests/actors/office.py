@@ -19,12 +19,12 @@ from actors.address import Address
 from actors.agency import Agency
 from actors.agency_store import AgencyStore, Creation, peek_due
 from actors.news import News
+from agency.api.tenancy import AgencyInfo
+from agency.children.parcels import Report
 from agency.errors import AgencyError
 from agency.events import timestamp
-from agency.occurrences import instant
-from agency.parcels import Report
-from agency.schedule import ScheduleInfo, ScheduleRun
-from agency.tenancy import AgencyInfo
+from agency.schedules.occurrences import instant
+from agency.schedules.schedule import ScheduleInfo, ScheduleRun
 from agency.turn.state import RunStatus
 from tests.actors.shop import system
 

@@ -26,7 +26,7 @@ from agency import (
     Usage,
     tool,
 )
-from agency.models import Capability
+from agency.models.interface import Capability
 from middleware import hitl
 
 Line = dict[str, Any]

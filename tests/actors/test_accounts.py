@@ -16,13 +16,13 @@ from actors.address import Address
 from actors.agency_store import STEPS, AgencyStore, Creation, is_unfinished, peek_terms
 from actors.journal import Journal
 from actors.news import News
-from agency.approvals import NO_POLICY
-from agency.blueprint import Blueprint, ParentInfo, ThreadMetadata
+from agency.api.tenancy import AgencyInfo, Budget
+from agency.approvals.rules import NO_POLICY
+from agency.define.blueprint import Blueprint, ParentInfo, ThreadMetadata
 from agency.messages import Usage
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 from agency.spending import Spent
 from agency.store.store import LOCAL
-from agency.tenancy import AgencyInfo, Budget
 
 BORN = "2025-01-01T00:00:00.000Z"
 CLERK = Blueprint(name="clerk", description="-", prompt="-")

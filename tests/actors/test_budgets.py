@@ -13,8 +13,8 @@ from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
 from actors.agency_store import AgencyStore
 from agency import RunEnvelope, WrongState
+from agency.api.tenancy import Budget
 from agency.store.store import LOCAL
-from agency.tenancy import Budget
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script, task
 from tests.actors.waiting import PATIENCE, asleep, directory_of, eventually

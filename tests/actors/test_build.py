@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors import build
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 
 FILES = {
     "shop.py": "import os\nimport json.decoder\nfrom staff import clerks\nfrom staff.tools import till as t\n",

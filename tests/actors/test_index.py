@@ -20,12 +20,12 @@ from actors.background import Background
 from actors.journal import Journal
 from actors.news import News, Newsroom, Taken
 from actors.tally import Totals
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.api.tenancy import AgencyInfo, ThreadSummary
+from agency.define.blueprint import Blueprint, ThreadMetadata
 from agency.errors import Unavailable
 from agency.runtime import Progress
 from agency.store.looking import glance
 from agency.store.store import LOCAL
-from agency.tenancy import AgencyInfo, ThreadSummary
 from agency.turn.state import PauseReason, RunStatus
 from tests.actors.conftest import Install
 from tests.actors.shop import calls, noting, say, script, task

@@ -18,8 +18,8 @@ from actors.agency_store import APPLICATION_ID, STEPS, AgencyStore
 from actors.keys import Key, digest
 from actors.tickets import Tickets
 from agency import InvalidInput, NotFound
+from agency.api.tenancy import AgencyInfo, KeyInfo
 from agency.store.store import LOCAL
-from agency.tenancy import AgencyInfo, KeyInfo
 from tests.actors.conftest import Install
 from tests.actors.shop import say, script
 from tests.actors.waiting import PATIENCE, directory_of, eventually

@@ -23,8 +23,8 @@ from actors.settings import Settings, settings
 from actors.strikes import Strikes
 from agency import AgencyError, DefinitionError, InvalidInput, NotFound, errors
 from agency.clock import now_ms
+from agency.define.system import load_system
 from agency.errors import TooLarge, revive
-from agency.system import load_system
 
 HERE = (str(Path(__file__).parents[2]),)
 A, B, C = (Address("bakery", name) for name in "abc")

@@ -13,7 +13,7 @@ import pytest
 from actors import AgencyHandle, Cluster, Settings, local_ray
 from actors.settings import settings
 from agency import DefinitionError, InvalidInput, NotFound
-from agency.providers.entry import Price, Provider
+from agency.models.providers.entry import Price, Provider
 from tests.actors.conftest import Install
 from tests.actors.waiting import PATIENCE, eventually
 from tests.models.script import Call, Counts, Reply

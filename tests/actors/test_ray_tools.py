@@ -13,7 +13,7 @@ import pytest
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Files
 from agency import DefinitionError, LocalRuntime, tool
-from agency.tools import RayOptions
+from agency.define.tools import RayOptions
 from tests.actors.shop import calls, say, script, system
 from tests.actors.waiting import PATIENCE, eventually
 

@@ -16,7 +16,7 @@ from actors.agency_store import STEPS, AgencyStore, peek_due
 from actors.schedules import QUEUE_MOST, Schedules
 from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongState
 from agency.events import timestamp
-from agency.occurrences import instant
+from agency.schedules.occurrences import instant
 from agency.store.store import LOCAL
 from tests.actors.conftest import Install
 from tests.actors.office import HOUR, MINUTE, MONDAY, Office

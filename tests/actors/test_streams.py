@@ -10,7 +10,7 @@ import pytest
 
 from actors import Cluster, ThreadHandle
 from agency import Event, EventType
-from agency.providers.entry import Api, Price, Provider
+from agency.models.providers.entry import Api, Price, Provider
 from tests.actors.conftest import Install
 from tests.actors.waiting import PATIENCE, follow
 from tests.models.script import Counts, Reply

@@ -11,9 +11,9 @@ from actors import Settings
 from actors.address import Address, Files
 from actors.agency_store import AgencyStore
 from actors.terms import TermsOfAgencies
-from agency.providers.entry import Provider
+from agency.api.tenancy import AgencyInfo, Budget
+from agency.models.providers.entry import Provider
 from agency.store.store import LOCAL
-from agency.tenancy import AgencyInfo, Budget
 
 AT = "2025-01-01T00:00:00.000Z"
 COMMON, MINE = (Provider(api="openai", base_url=f"http://localhost/{name}") for name in ("common", "mine"))

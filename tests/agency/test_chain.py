@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from agency import AgentSystem, LocalRuntime, ModelError
-from agency.blueprint import ThreadMetadata
+from agency.define.blueprint import ThreadMetadata
+from agency.define.hooks import HookContext, Middleware, Plan
+from agency.define.tools import tool
 from agency.errors import DefinitionError, InvalidInput
 from agency.events import EventType
-from agency.hooks import HookContext, Middleware, Plan
 from agency.messages import Image, Message, Usage
-from agency.models import ModelParams
-from agency.providers.entry import Price
+from agency.models.interface import ModelParams
+from agency.models.providers.entry import Price
 from agency.runtime import Progress
 from agency.testing import Line, Script, ScriptedModel, call
 from agency.thread.thread import Thread
-from agency.tools import tool
 from agency.turn.effects import ModelReply
 from middleware import subagents
 

@@ -25,7 +25,7 @@ from agency import (
     open_thread,
     tool,
 )
-from agency.demo import DemoModel
+from agency.models.demo import DemoModel
 from agency.turn.batch import outcome_after
 from agency.turn.effects import PendingCall
 from agency.turn.modes import tool_message

@@ -32,8 +32,8 @@ from agency import (
     open_thread,
     tool,
 )
-from agency.blueprint import ParentInfo, RequestContext
-from agency.parcels import AnyParcel, Cancel, Report, Spawn
+from agency.children.parcels import AnyParcel, Cancel, Report, Spawn
+from agency.define.blueprint import ParentInfo, RequestContext
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
 

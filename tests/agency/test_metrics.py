@@ -27,10 +27,10 @@ from agency import (
     ToolError,
     Usage,
     events,
-    metrics,
     tool,
 )
 from agency.events import NewEvent
+from agency.observe import metrics
 from agency.testing import Line, Script, ScriptedModel, call
 from middleware import hitl
 

@@ -38,7 +38,7 @@ from agency import (
     open_thread,
     tool,
 )
-from agency.models import OnDelta
+from agency.models.interface import OnDelta
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
 

@@ -23,11 +23,11 @@ from agency import (
     StaleActivation,
     Thread,
     Tool,
-    observers,
     tool,
 )
 from agency.errors import Poisoned
 from agency.events import timestamp
+from agency.observe import observers
 from agency.store.past import PAGE
 from agency.testing import Line, Script, ScriptedModel, call
 from middleware import subagents

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agency.events import timestamp
-from agency.occurrences import EVERY_MOST, Timing, instant
+from agency.schedules.occurrences import EVERY_MOST, Timing, instant
 
 SPRING = instant("2027-03-28T01:00:00Z")
 """When clocks in Berlin go forward, from 02:00 to 03:00."""

@@ -10,13 +10,13 @@ import pytest
 from pydantic import BaseModel, JsonValue, field_validator
 
 from agency import AgentSystem, LocalRuntime
+from agency.define.output import as_schema
+from agency.define.tools import tool
 from agency.errors import DefinitionError, InvalidInput
 from agency.events import EventType
 from agency.messages import ToolCall
-from agency.models import Capability, ModelRequest
-from agency.output import as_schema
+from agency.models.interface import Capability, ModelRequest
 from agency.testing import Line, ScriptedModel, call
-from agency.tools import tool
 from agency.turn.effects import ModelReply
 
 PATIENCE = 20.0

@@ -35,7 +35,7 @@ from agency import (
     tool,
 )
 from agency.events import EventType
-from agency.models import Capability
+from agency.models.interface import Capability
 from agency.store import store
 from agency.telemetry import TracingObserver
 from agency.testing import Line, Script, ScriptedModel, call

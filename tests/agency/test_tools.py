@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue
 
 from agency import DefinitionError, InvalidInput, RetryPolicy, Tool, ToolContext, tool
-from agency.arguments import AnyFunction
+from agency.define.arguments import AnyFunction
 
 
 class Colour(Enum):

@@ -12,12 +12,12 @@ import pytest
 from pydantic import BaseModel
 
 from agency import Deny, Edit, Event, EventType, ForkInfo, Limits, Message, ModelParams
-from agency.blueprint import ModelChoice
+from agency.api.tenancy import Budget
 from agency.client import Agency, AsyncClient, Client, Thread
+from agency.define.blueprint import ModelChoice
 from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, WrongState
 from agency.messages import Image
-from agency.providers.entry import Provider
-from agency.tenancy import Budget
+from agency.models.providers.entry import Provider
 from tests.actors.shop import calls, noting, say, script
 from tests.gateways import Serve, Server
 

@@ -27,7 +27,7 @@ from agency import (
     WrongState,
     tool,
 )
-from agency.parcels import AnyParcel, Note, Report
+from agency.children.parcels import AnyParcel, Note, Report
 from agency.store import records
 from agency.store.looking import glance
 from agency.testing import Line, ScriptedModel, call

@@ -27,7 +27,7 @@ from agency import (
     ToolCall,
     tool,
 )
-from agency.parcels import AnyParcel, Report, Spawn
+from agency.children.parcels import AnyParcel, Report, Spawn
 from agency.store import records, store
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl, subagents

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agency import Message, ModelParams, ModelReply, ModelRequest, ToolSpec
-from agency.models import Model
-from agency.providers import STOCK, open_provider
-from agency.providers.entry import Api, Provider
+from agency.models.interface import Model
+from agency.models.providers import STOCK, open_provider
+from agency.models.providers.entry import Api, Provider
 from tests.models.server import ModelServer
 
 PATIENCE = 20.0

@@ -10,10 +10,10 @@ import pytest
 
 from agency import EventType, Message, ModelError, ToolCall, ToolSpec, Usage
 from agency.messages import Image
-from agency.models import OneTool
-from agency.providers.anthropic import GO_ON, MAX_TOKENS
-from agency.providers.conversation import OPENING
-from agency.providers.entry import Provider
+from agency.models.interface import OneTool
+from agency.models.providers.anthropic import GO_ON, MAX_TOKENS
+from agency.models.providers.conversation import OPENING
+from agency.models.providers.entry import Provider
 from tests.models.clerk import clerk, run
 from tests.models.conftest import MODELS, ask, said_by
 from tests.models.script import Call, Counts, Reply

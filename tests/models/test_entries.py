@@ -10,9 +10,9 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from agency import AgentSystem, ModelError
-from agency.models import Described, OneTool
-from agency.providers import STOCK, open_provider
-from agency.providers.entry import Provider
+from agency.models.interface import Described, OneTool
+from agency.models.providers import STOCK, open_provider
+from agency.models.providers.entry import Provider
 from agency.wire import explain
 from tests.models.conftest import api_of, ask
 from tests.models.script import Reply

@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from agency import EventType, Message, ModelError, Thread, ToolCall
 from agency.clock import now_ms
 from agency.codes import CODES
-from agency.providers.entry import Provider
-from agency.providers.failures import LONGEST_WAIT_MS, retry_after_ms
+from agency.models.providers.entry import Provider
+from agency.models.providers.failures import LONGEST_WAIT_MS, retry_after_ms
 from agency.turn import machine
 from tests.models.clerk import clerk, events, run
 from tests.models.conftest import PATIENCE, api_of, ask

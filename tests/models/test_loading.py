@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from agency import AgentSystem, DefinitionError
-from agency.providers import STOCK
-from agency.providers.pools import Pools
+from agency.models.providers import STOCK
+from agency.models.providers.pools import Pools
 from agency.testing import ScriptedModel
 
 SDKS = {"openai", "anthropic", "httpx", "httpx2", "aiohttp", "genai_prices"}
@@ -94,8 +94,8 @@ async def test_a_pool_that_cannot_be_made_is_tried_again_the_next_time() -> None
 def test_a_provider_that_was_not_prepared_is_loaded_beside_the_event_loop() -> None:
     program = """
 import asyncio, sys, threading, importlib
-from agency.models import ModelParams, ModelRequest
-from agency.providers import STOCK
+from agency.models.interface import ModelParams, ModelRequest
+from agency.models.providers import STOCK
 
 importer = []
 

@@ -10,9 +10,9 @@ import pytest
 
 from agency import EventType, Message, ToolCall, ToolSpec, Usage
 from agency.messages import Image
-from agency.models import OneTool
-from agency.providers.conversation import OPENING
-from agency.providers.entry import Provider
+from agency.models.interface import OneTool
+from agency.models.providers.conversation import OPENING
+from agency.models.providers.entry import Provider
 from tests.models.clerk import clerk, run
 from tests.models.conftest import ask, said_by
 from tests.models.script import Call, Counts, Reply

@@ -7,9 +7,9 @@ from genai_prices import Usage as Counted
 from genai_prices import calc_price
 
 from agency import Usage
-from agency.models import Described
-from agency.providers import STOCK, open_provider
-from agency.providers.entry import Price, Provider
+from agency.models.interface import Described
+from agency.models.providers import STOCK, open_provider
+from agency.models.providers.entry import Price, Provider
 
 USED = Usage(input=10_000, output=2_000, cached_input=6_000, cache_write=3_000, reasoning=500)
 COUNTED = Counted(input_tokens=10_000, output_tokens=2_000, cache_read_tokens=6_000, cache_write_tokens=3_000)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from agency.providers.schemas import for_anthropic, for_openai
+from agency.models.providers.schemas import for_anthropic, for_openai
 
 
 class Line(BaseModel):

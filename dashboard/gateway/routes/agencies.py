@@ -6,9 +6,9 @@ import hashlib
 
 from fastapi import APIRouter, status
 
-from agency import api
+from agency.api.bodies import bodies as api
+from agency.api.tenancy import AgencyInfo, KeyInfo, NewKey
 from agency.errors import NotFound
-from agency.tenancy import AgencyInfo, KeyInfo, NewKey
 from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer
 from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AfterName, AgencyId, KeyId, Limit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response, status
 
-from agency import api
-from agency.tenancy import BlueprintInfo
+from agency.api.bodies import bodies as api
+from agency.api.tenancy import BlueprintInfo
 from dashboard.gateway.access import Admin, TheCluster, Viewer
 from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AfterName, AgencyId, BlueprintName, Limit

@@ -8,11 +8,11 @@ import hashlib
 from fastapi import APIRouter
 
 from actors import Cluster
-from agency import api
-from agency.approvals import Policy, thread_of
+from agency.api.bodies import bodies as api
+from agency.api.tenancy import ThreadSummary
+from agency.approvals.rules import Policy, thread_of
 from agency.errors import AgencyError, NotFound
 from agency.events import OURS
-from agency.tenancy import ThreadSummary
 from agency.turn.outcomes import Decision
 from agency.turn.state import PauseReason
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response, status
 
-from agency import api
-from agency.providers.entry import Provider
-from agency.tenancy import ProviderInfo
+from agency.api.bodies import bodies as api
+from agency.api.tenancy import ProviderInfo
+from agency.models.providers.entry import Provider
 from dashboard.gateway.access import Admin, TheCluster
 from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AfterName, AgencyId, Limit, ProviderName

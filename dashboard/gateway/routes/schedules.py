@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, status
 
-from agency import api
-from agency.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.api.bodies import bodies as api
+from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from dashboard.gateway.access import Admin, Operator, Principal, TheCluster, Viewer, may
 from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import After, AgencyId, Limit, ScheduleId

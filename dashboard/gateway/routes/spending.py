@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from agency.tenancy import AgencyUsage, Budget
+from agency.api.tenancy import AgencyUsage, Budget
 from dashboard.gateway.access import Admin, TheCluster, Viewer
 from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.paths import AgencyId

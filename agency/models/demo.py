@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from agency.errors import ModelError
 from agency.messages import Message, ToolCall, Usage
-from agency.models import Capability, ModelRequest, OnDelta, ToolSpec
+from agency.models.interface import Capability, ModelRequest, OnDelta, ToolSpec
 from agency.turn.effects import ModelReply
 
 REPORT = "/report.md"

@@ -13,15 +13,15 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agency import events
+from agency.children.parcels import Cancel, ChildStatus
+from agency.children.reports import call_outcome
 from agency.clock import now_ms
-from agency.context import call_back
+from agency.define.context import call_back
 from agency.messages import Message
-from agency.parcels import Cancel, ChildStatus
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
-from agency.thread.reports import call_outcome
 from agency.turn.outcomes import Settled, Success
 
 NOTE_ORIGIN = "task"

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
-from agency.blueprint import ThreadMetadata
+from agency.define.blueprint import ThreadMetadata
 from agency.errors import DefinitionError
 from agency.events import EventData, EventType, NewEvent
 from agency.store.past import RunSoFar

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints
 
-from agency.models import Capability
+from agency.models.interface import Capability
 from agency.wire import Wire
 
 Api = Literal["openai", "anthropic"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agency.models import Model
-from agency.providers.entry import Provider
-from agency.providers.model import ProviderModel
+from agency.models.interface import Model
+from agency.models.providers.entry import Provider
+from agency.models.providers.model import ProviderModel
 
 
 def open_provider(name: str, entry: Provider) -> Model:

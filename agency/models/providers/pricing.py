@@ -10,7 +10,7 @@ import importlib
 from functools import lru_cache
 
 from agency.messages import Usage
-from agency.providers.entry import Price, Provider
+from agency.models.providers.entry import Price, Provider
 
 _MILLION = 1_000_000
 

@@ -23,8 +23,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agency.messages import Image, Message, ToolCall, Usage
-from agency.models import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
-from agency.providers.conversation import (
+from agency.models.interface import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
+from agency.models.providers.conversation import (
     OPENING,
     CallIds,
     arguments_object,
@@ -35,10 +35,10 @@ from agency.providers.conversation import (
     replayed,
     with_results,
 )
-from agency.providers.entry import Provider
-from agency.providers.failures import Account, Exchange, count, failure
-from agency.providers.pools import Pools, connections, patience
-from agency.providers.schemas import for_anthropic, in_words
+from agency.models.providers.entry import Provider
+from agency.models.providers.failures import Account, Exchange, count, failure
+from agency.models.providers.pools import Pools, connections, patience
+from agency.models.providers.schemas import for_anthropic, in_words
 from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:

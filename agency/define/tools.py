@@ -22,9 +22,9 @@ import docstring_parser
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict, Unpack
 
-from agency.arguments import AnyFunction, Arguments, arguments_of
+from agency.define.arguments import AnyFunction, Arguments, arguments_of
 from agency.errors import DefinitionError
-from agency.models import ToolSpec
+from agency.models.interface import ToolSpec
 from agency.redaction import secret_names
 from agency.turn.outcomes import Risk
 from agency.wire import explain

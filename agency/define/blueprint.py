@@ -14,7 +14,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from agency.models import Capability, ModelParams
+from agency.models.interface import Capability, ModelParams
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import Wire

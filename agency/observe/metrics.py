@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from agency.events import EventData, EventType
 from agency.messages import Usage
-from agency.observers import ENDINGS, Observation, Resumed
+from agency.observe.observers import ENDINGS, Observation, Resumed
 from agency.wire import Wire
 
 NAMES_MOST = 1_000

@@ -16,7 +16,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from agency.errors import InvalidInput
 from agency.messages import ToolCall
-from agency.models import ToolSpec
+from agency.models.interface import ToolSpec
 from agency.turn.effects import ModelReply, Output
 from agency.turn.outcomes import Failure, Settled
 from agency.wire import explain, read_json

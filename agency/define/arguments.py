@@ -14,7 +14,7 @@ from pydantic import create_model as create_pydantic_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 
-from agency.context import ToolContext
+from agency.define.context import ToolContext
 from agency.errors import DefinitionError, InvalidInput
 from agency.wire import explain
 

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, StringConstraints, model_validator
 
-from agency.blueprint import Isolation, Models, Name, ParentInfo, ThreadMetadata
+from agency.api.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
+from agency.define.blueprint import Isolation, Models, Name, ParentInfo, ThreadMetadata
+from agency.define.output import Schema
 from agency.events import Event
 from agency.messages import MESSAGE_CHARS, Image, Message, ToolCall
-from agency.models import Capability, ModelParams, ToolSpec
-from agency.occurrences import Kind
-from agency.output import Schema
-from agency.schedule import CatchUp, Overlap, Schedule
+from agency.models.interface import Capability, ModelParams, ToolSpec
+from agency.schedules.occurrences import Kind
+from agency.schedules.schedule import CatchUp, Overlap, Schedule
 from agency.store.draft import When
-from agency.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
 from agency.thread.views import FileInfo, PendingToolCall, RunState
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision

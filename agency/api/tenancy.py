@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agency.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint, ThreadMetadata
 from agency.messages import Usage
-from agency.providers.entry import Provider
+from agency.models.providers.entry import Provider
 from agency.thread.views import Part, RunStatus
 from agency.turn.state import PauseReason
 from agency.wire import Wire

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from agency.approvals import approval_id
+from agency.approvals.rules import approval_id
+from agency.define.tools import Tool
 from agency.errors import InvalidInput, WrongState
 from agency.redaction import restored
-from agency.tools import Tool
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import Always, Decision, Edit
 from agency.turn.state import WaitingTools

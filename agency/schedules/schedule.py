@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from agency.blueprint import Name
-from agency.occurrences import Timing
+from agency.define.blueprint import Name
+from agency.schedules.occurrences import Timing
 from agency.turn.state import Limits
 from agency.wire import Wire
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from agency.blueprint import Blueprint, ParentInfo, ThreadMetadata
+from agency.children.parcels import THREAD_ID, Cancel, Note, Spawn, child_id
 from agency.clock import now_ms
+from agency.define.blueprint import Blueprint, ParentInfo, ThreadMetadata
 from agency.errors import ToolError
 from agency.events import subagent_completed, subagent_spawned
 from agency.messages import MESSAGE_CHARS
-from agency.parcels import THREAD_ID, Cancel, Note, Spawn, child_id
 from agency.store import records
 from agency.store.draft import Draft
 from agency.turn.outcomes import Deferred

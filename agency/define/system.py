@@ -24,17 +24,17 @@ from typing import Any
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import to_json
 
-from agency.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
-from agency.code import CodeRunner
-from agency.demo import DemoModel
+from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
+from agency.define.code import CodeRunner
+from agency.define.hooks import AnyMiddleware, Middleware
+from agency.define.output import OutputType, Schema, as_schema, is_output_type
+from agency.define.tools import Tool, as_tool
 from agency.errors import DefinitionError, InvalidInput, NotFound
-from agency.hooks import AnyMiddleware, Middleware
-from agency.models import Capability, Model, ModelParams, Prepared, capabilities
-from agency.observers import Observer, Observers
-from agency.output import OutputType, Schema, as_schema, is_output_type
-from agency.providers import STOCK
-from agency.providers.entry import Provider
-from agency.tools import Tool, as_tool
+from agency.models.demo import DemoModel
+from agency.models.interface import Capability, Model, ModelParams, Prepared, capabilities
+from agency.models.providers import STOCK
+from agency.models.providers.entry import Provider
+from agency.observe.observers import Observer, Observers
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import explain
@@ -256,7 +256,7 @@ class AgentSystem:
         """One model for each entry, so that all who use it share its connections."""
         key = (name, entry.__pydantic_serializer__.to_json(entry))
         if key not in self._opened:
-            from agency.providers import open_provider
+            from agency.models.providers import open_provider
 
             while len(self._opened) >= OPEN_PROVIDERS:
                 del self._opened[next(iter(self._opened))]

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Generic, Literal, Protocol
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
-from agency.approvals import Policy
-from agency.blueprint import Blueprint, ModelChoice, ThreadMetadata
+from agency.approvals.rules import Policy
+from agency.define.blueprint import Blueprint, ModelChoice, ThreadMetadata
+from agency.define.tools import Tool
 from agency.events import timestamp
 from agency.messages import Message, ToolCall
-from agency.models import ModelParams, Surface
+from agency.models.interface import ModelParams, Surface
 from agency.store import records
 from agency.store.draft import Draft
-from agency.tools import Tool
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import Decision, Deny, Fail, Finish, OnTimeout, Risk
 from agency.turn.state import RunStatus

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, model_validator
 from pydantic_core import from_json, to_json
 
+from agency.define.output import Schema, validator
+from agency.define.tools import Tool
 from agency.errors import InvalidInput
 from agency.messages import ToolCall
-from agency.output import Schema, validator
 from agency.store.draft import Draft
-from agency.tools import Tool
 from agency.turn.effects import Ask, PendingCall
 from agency.turn.outcomes import Asked, OnTimeout, Risk
 from agency.wire import Wire

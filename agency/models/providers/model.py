@@ -13,12 +13,12 @@ from typing import Any, Protocol, get_args
 from weakref import WeakKeyDictionary
 
 from agency.messages import Usage
-from agency.models import Capability, ModelParams, ModelRequest, OnDelta, OneTool
-from agency.providers import pricing
-from agency.providers.anthropic import Messages
-from agency.providers.entry import NoSecret, Provider, is_reference, secret
-from agency.providers.failures import Account, Exchange, failure
-from agency.providers.openai import ChatCompletions
+from agency.models.interface import Capability, ModelParams, ModelRequest, OnDelta, OneTool
+from agency.models.providers import pricing
+from agency.models.providers.anthropic import Messages
+from agency.models.providers.entry import NoSecret, Provider, is_reference, secret
+from agency.models.providers.failures import Account, Exchange, failure
+from agency.models.providers.openai import ChatCompletions
 from agency.turn.effects import ModelReply
 
 NO_KEY = "none"

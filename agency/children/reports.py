@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic_core import to_json
 
-from agency.blueprint import ThreadMetadata
-from agency.parcels import ChildStatus, Report
+from agency.children.parcels import ChildStatus, Report
+from agency.define.blueprint import ThreadMetadata
 from agency.spending import Spent
 from agency.thread.views import result_of
 from agency.turn.outcomes import Canceled, Failure, Settled, Stopped, Success, TurnOutcome
