@@ -43,13 +43,15 @@ from agency.api.tenancy import (
 from agency.approvals.rules import Policy
 from agency.children.parcels import Report, Spawn
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, ParentInfo, RequestContext, ThreadMetadata
-from agency.define.output import Schema, as_schema
+from agency.define.blueprint import Blueprint
+from agency.define.output import as_schema
 from agency.define.system import AgentSystem
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import OURS, timestamp
+from agency.json_schema import Schema
 from agency.local import HOPELESS
 from agency.messages import Message
+from agency.metadata import ParentInfo, RequestContext, ThreadMetadata
 from agency.models.providers.entry import Provider, ProviderName
 from agency.schedules.schedule import Schedule, ScheduleInfo
 from agency.spending import Spent
@@ -426,7 +428,12 @@ class Agency:
             path = self._files.of(Address(self._id, source))
             origin = await asyncio.to_thread(find_origin, path, after=after_seq, before=before_message)
             metadata = origin.fork(address.thread).model_copy(update={"request": request or RequestContext()})
-            creation = Creation(metadata=metadata, blueprint=origin.blueprint, messages=first, fork=origin.cut)
+            creation = Creation(
+                metadata=metadata,
+                blueprint=Blueprint.model_validate_json(origin.blueprint),
+                messages=first,
+                fork=origin.cut,
+            )
             self._store.add_thread(creation)
         made = await self.thread(address.thread)
         if made.forked_from is None or made.forked_from.thread_id != source:

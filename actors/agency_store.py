@@ -18,11 +18,12 @@ from pydantic_core import from_json
 
 from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
 from agency.approvals.rules import NO_POLICY, Policy
-from agency.define.blueprint import Blueprint, ThreadMetadata
-from agency.define.output import Schema
+from agency.define.blueprint import Blueprint
 from agency.errors import NewerStore, NotFound, StoreError
 from agency.events import OURS, timestamp
+from agency.json_schema import Schema
 from agency.messages import Message
+from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
 from agency.store.forking import Cut

@@ -48,11 +48,11 @@ from agency.api.tenancy import (
 )
 from agency.approvals.rules import Policy
 from agency.clock import now_ms
-from agency.define.blueprint import RequestContext, ThreadMetadata
-from agency.define.output import Schema
 from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import OURS, Event, timestamp
+from agency.json_schema import Schema
 from agency.messages import Message
+from agency.metadata import RequestContext, ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.store.draft import When

@@ -41,13 +41,14 @@ from actors.terms import TermsOfAgencies
 from agency.approvals.rules import Policy
 from agency.children.parcels import AnyParcel, Cancel, Note, Report, Spawn
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable
 from agency.events import timestamp
 from agency.local import HOPELESS
+from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent

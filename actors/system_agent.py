@@ -14,11 +14,12 @@ from actors.agency_store import Creation
 from actors.checking import Seq, checked
 from actors.settings import Settings
 from agency.children.parcels import Cancel, Note, Report
-from agency.define.blueprint import Blueprint, ThreadMetadata
-from agency.define.output import Schema
+from agency.define.blueprint import Blueprint
 from agency.define.system import AgentSystem
 from agency.errors import InvalidInput
+from agency.json_schema import Schema
 from agency.messages import Message
+from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
 from agency.store.draft import When
 from agency.store.forking import Cut, make_fork

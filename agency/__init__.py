@@ -2,7 +2,7 @@
 
 from agency.approvals.rules import Policy, Rule, always_approved, risk_of
 from agency.children.family import told
-from agency.define.blueprint import Blueprint, ForkInfo, ModelChoice, ParentInfo, RequestContext, ThreadMetadata
+from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.code import CallTool, CodeResult, CodeRunner
 from agency.define.context import ToolContext
 from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, RunEnd
@@ -25,6 +25,7 @@ from agency.errors import (
 from agency.events import Event, EventType
 from agency.local import LocalRuntime, open_thread
 from agency.messages import Image, Message, ToolCall, Usage
+from agency.metadata import ForkInfo, ParentInfo, RequestContext, ThreadMetadata
 from agency.models.interface import Capability, Model, ModelParams, ModelRequest, OnDelta, ToolSpec
 from agency.models.providers.entry import Price, Provider
 from agency.observe.metrics import MetricsObserver, Snapshot

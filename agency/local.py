@@ -24,7 +24,7 @@ from pydantic import JsonValue
 from agency.approvals.rules import NO_POLICY, Policy
 from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, Note, Report, Spawn
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
@@ -40,6 +40,7 @@ from agency.errors import (
 )
 from agency.events import OURS, timestamp
 from agency.messages import Message
+from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import Progress
 from agency.spending import Spent

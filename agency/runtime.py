@@ -9,10 +9,11 @@ from pydantic import JsonValue
 
 from agency.approvals.rules import Policy
 from agency.children.parcels import AnyParcel
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.tools import Tool
 from agency.events import NewEvent
+from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome

@@ -41,10 +41,10 @@ from typing import cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from agency.define.blueprint import ThreadMetadata
 from agency.errors import DefinitionError
 from agency.events import EventType
 from agency.messages import Usage
+from agency.metadata import ThreadMetadata
 from agency.observe.metrics import usage_of
 from agency.observe.observers import ENDINGS, Observation, Resumed
 from agency.store.store import run_id

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, StringConstraints, model_validator
 
 from agency.api.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
-from agency.define.blueprint import Isolation, Models, Name, ParentInfo, ThreadMetadata
-from agency.define.output import Schema
+from agency.define.blueprint import Isolation, Models, Name
 from agency.events import Event
+from agency.json_schema import Schema
 from agency.messages import MESSAGE_CHARS, Image, Message, ToolCall
+from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.interface import Capability, ModelParams, ToolSpec
 from agency.schedules.occurrences import Kind
 from agency.schedules.schedule import CatchUp, Overlap, Schedule

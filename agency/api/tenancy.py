@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.messages import Usage
+from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.thread.views import Part, RunStatus
 from agency.turn.state import PauseReason

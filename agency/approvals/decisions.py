@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from agency.approvals.rules import approval_id
-from agency.define.tools import Tool
+from agency.approvals.tools import GuardedTool
 from agency.errors import InvalidInput, WrongState
 from agency.redaction import restored
 from agency.turn.effects import PendingCall
@@ -25,7 +25,7 @@ class Decided:
 
 
 def checked_decisions(
-    thread_id: str, state: WaitingTools, tools: Mapping[str, Tool], given: Mapping[str, Decision]
+    thread_id: str, state: WaitingTools, tools: Mapping[str, GuardedTool], given: Mapping[str, Decision]
 ) -> Decided:
     """Refuse decisions that do not fit what waits. A call is named by its id, or by its `approval_id`."""
     waiting = {call.id: call for call in state.deferred("approval")}
@@ -54,7 +54,7 @@ def _refuse(thread_id: str, name: str, waiting: Mapping[str, PendingCall]) -> No
     raise InvalidInput(f"[{name!r:.100}] do not wait for a person; {sorted(waiting)} do")
 
 
-def _as_it_runs(decision: Decision, call: PendingCall, tools: Mapping[str, Tool]) -> Decision:
+def _as_it_runs(decision: Decision, call: PendingCall, tools: Mapping[str, GuardedTool]) -> Decision:
     if not isinstance(decision, Edit):
         return decision
     args = restored(decision.args, call.call.args, call.hidden)

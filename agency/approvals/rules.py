@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, model_validator
 from pydantic_core import from_json, to_json
 
-from agency.define.output import Schema, validator
-from agency.define.tools import Tool
+from agency.approvals.tools import GuardedTool
 from agency.errors import InvalidInput
+from agency.json_schema import Schema, validator
 from agency.messages import ToolCall
 from agency.store.draft import Draft
 from agency.turn.effects import Ask, PendingCall
@@ -68,17 +68,17 @@ class Policy(Wire):
 NO_POLICY = Policy()
 
 
-def risk_of(call: ToolCall, tool: Tool | None, *rules: Sequence[Rule]) -> Risk:
+def risk_of(call: ToolCall, tool: GuardedTool | None, *rules: Sequence[Rule]) -> Risk:
     """How risky a call is: by the first rule that fits, else by the tool's own word."""
     ruled = ruled_risk(call, tool, [rule for some in rules for rule in some])
     return ruled or ("high" if tool is None else tool.risk_of(call.args))
 
 
-def ruled_risk(call: ToolCall, tool: Tool | None, rules: Sequence[Rule]) -> Risk | None:
+def ruled_risk(call: ToolCall, tool: GuardedTool | None, rules: Sequence[Rule]) -> Risk | None:
     """The risk that the first rule which fits gives a call; None if none does. Rules look at the arguments as the tool
     will get them, so that no way of writing them gets around a rule."""
     if tool is not None and any(rule.when is not None for rule in rules):
-        call = call.model_copy(update={"args": tool.arguments.stated(call.args)})
+        call = call.model_copy(update={"args": tool.stated(call.args)})
     return next((rule.risk for rule in rules if rule.fits(call)), None)
 
 

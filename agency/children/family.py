@@ -13,15 +13,15 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agency import events
+from agency.children import outbox, rows
 from agency.children.parcels import Cancel, ChildStatus
 from agency.children.reports import call_outcome
 from agency.clock import now_ms
-from agency.define.context import call_back
 from agency.messages import Message
 from agency.spending import NOTHING_SPENT, Spent
-from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
+from agency.store.timers import Timer, drop_timer
 from agency.turn.outcomes import Settled, Success
 
 NOTE_ORIGIN = "task"
@@ -41,7 +41,7 @@ class Family:
         self._store = store
         self._settle = settle
         self._take = take
-        self._spent = records.spent_by_children(store)
+        self._spent = rows.spent_by_children(store)
 
     # What they have used.
 
@@ -53,84 +53,84 @@ class Family:
         """What the children of a run have reported, if anything."""
         return self._spent.get(run)
 
-    def report_spent(self, draft: Draft, child: records.Child, spent: Spent) -> None:
+    def report_spent(self, draft: Draft, child: rows.Child, spent: Spent) -> None:
         """A child tells what it has used; it does so once."""
         if child.spent is None:
-            records.child_spent(draft, child.token, spent)
+            rows.child_spent(draft, child.token, spent)
             self._spent[child.run] = self._spent.get(child.run, NOTHING_SPENT) + spent
 
     # Their ends.
 
-    def ended(self, draft: Draft, child: records.Child, status: ChildStatus, report: str) -> None:
+    def ended(self, draft: Draft, child: rows.Child, status: ChildStatus, report: str) -> None:
         """A child's run has ended, or its time has: that is the result of the call that started it, or a note."""
-        records.end_child(draft, child.token, status, report, now_ms())
-        records.drop_timer(draft, records.child_timer(child.token))
+        rows.end_child(draft, child.token, status, report, now_ms())
+        drop_timer(draft, child.timer)
         draft.emit(events.subagent_completed(child.thread, status, report))
         if not child.background:
             self._settle(draft, child.run, child.effect, child.call, call_outcome(status, report))
             return
-        if not any(child.token in wait.tokens for wait in records.waits(self._store)):
+        if not any(child.token in wait.tokens for wait in rows.waits(self._store)):
             draft.post(Message(role="user", content=_note(child, status, report), origin=NOTE_ORIGIN))
         self._take(draft)
 
     def timed_out(self, draft: Draft, token: str) -> bool:
         """A child has not ended in time: it is called back. Whether there was one."""
-        waiting = records.children(self._store, token=token, status="waiting")
+        waiting = rows.children(self._store, token=token, status="waiting")
         if waiting:
-            records.send(draft, Cancel(to=waiting[0].thread))
+            outbox.send(draft, Cancel(to=waiting[0].thread))
             self.ended(draft, waiting[0], "timed_out", TOO_LATE)
         return bool(waiting)
 
     def call_back(self, draft: Draft, *, but_background: bool = False) -> None:
         """Cancel the children that are at work, and theirs with them."""
-        for child in records.children(draft, status="waiting"):
+        for child in rows.children(draft, status="waiting"):
             if not (child.background and but_background):
-                call_back(draft, child)
+                cancel_child(draft, child)
 
     def call_back_calls(self, draft: Draft, run: int, effect: int) -> None:
         """Cancel the children that calls of one batch wait for."""
-        for child in records.children(draft, status="waiting"):
+        for child in rows.children(draft, status="waiting"):
             if (child.run, child.effect, child.background) == (run, effect, 0):
-                call_back(draft, child)
+                cancel_child(draft, child)
 
     @property
     def at_work(self) -> bool:
-        return bool(records.children(self._store, status="waiting"))
+        return bool(rows.children(self._store, status="waiting"))
 
     # Who waits for them.
 
     def leave(self, draft: Draft) -> dict[str, Settled]:
         """Nobody waits any longer; what the calls that did are told so far."""
-        left = records.waits(self._store)
-        records.drop_waits(draft)
+        left = rows.waits(self._store)
+        rows.drop_waits(draft)
         return {wait.call: self._outcome(wait) for wait in left}
 
     def look(self, run: int) -> None:
         """Give the calls their results that have waited long enough."""
-        for wait in records.waits(self._store):
+        for wait in rows.waits(self._store):
             if wait.run == run and not self._left(wait.tokens):
                 self._end_wait(wait)
 
-    def waited(self, timer: str) -> bool:
+    def waited(self, timer: Timer) -> bool:
         """A call has waited as long as it wanted to; whether there is one."""
-        found = [wait for wait in records.waits(self._store) if wait.timer == timer]
+        found = [wait for wait in rows.waits(self._store) if wait.timer == timer]
         for wait in found:
             self._end_wait(wait)
         return bool(found)
 
     def _left(self, tokens: Collection[str]) -> bool:
-        return any(child.token in tokens for child in records.children(self._store, status="waiting"))
+        return any(child.token in tokens for child in rows.children(self._store, status="waiting"))
 
-    def _end_wait(self, wait: records.Wait) -> None:
+    def _end_wait(self, wait: rows.Wait) -> None:
         draft = self._store.draft(wait.run)
-        records.drop_wait(draft, wait)
+        rows.drop_wait(draft, wait)
         self._settle(draft, wait.run, wait.effect, wait.call, self._outcome(wait))
 
-    def _outcome(self, wait: records.Wait) -> Success:
-        return Success(content=told([child for child in records.children(self._store) if child.token in wait.tokens]))
+    def _outcome(self, wait: rows.Wait) -> Success:
+        return Success(content=told([child for child in rows.children(self._store) if child.token in wait.tokens]))
 
 
-def told(children: Sequence[records.Child]) -> str:
+def told(children: Sequence[rows.Child]) -> str:
     """What is known of children, for a model."""
     listed: list[dict[str, JsonValue]] = [
         {
@@ -144,5 +144,13 @@ def told(children: Sequence[records.Child]) -> str:
     return to_json(listed).decode()
 
 
-def _note(child: records.Child, status: ChildStatus, report: str) -> str:
+def _note(child: rows.Child, status: ChildStatus, report: str) -> str:
     return f"The background task {child.thread} ({child.agent_type}) has ended: {status}.\n\n{report}"
+
+
+def cancel_child(draft: Draft, child: rows.Child) -> None:
+    """Cancel a child: it is no longer waited for, whatever it still says."""
+    rows.end_child(draft, child.token, "canceled", None, now_ms())
+    drop_timer(draft, child.timer)
+    outbox.send(draft, Cancel(to=child.thread))
+    draft.emit(events.subagent_completed(child.thread, "canceled", ""))

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from agency.define.blueprint import ParentInfo, RequestContext
+from agency.metadata import ParentInfo, RequestContext
 from agency.spending import Spent
 from agency.wire import Wire
 

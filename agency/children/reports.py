@@ -5,10 +5,9 @@ from __future__ import annotations
 from pydantic_core import to_json
 
 from agency.children.parcels import ChildStatus, Report
-from agency.define.blueprint import ThreadMetadata
+from agency.metadata import ThreadMetadata
 from agency.spending import Spent
-from agency.thread.views import result_of
-from agency.turn.outcomes import Canceled, Failure, Settled, Stopped, Success, TurnOutcome
+from agency.turn.outcomes import Canceled, Failure, Settled, Stopped, Success, TurnOutcome, result_of
 
 
 def call_outcome(status: ChildStatus, report: str) -> Settled:

@@ -16,8 +16,8 @@ from agency.client.face import like
 from agency.client.following import Broken, Following
 from agency.client.request import AnyEvent, Cursor, Feed, Listing, Request, Value
 from agency.client.waiting import Waiting
-from agency.define.blueprint import ThreadMetadata
 from agency.errors import AgencyError
+from agency.metadata import ThreadMetadata
 from agency.thread.views import RunEnvelope
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 from pydantic import JsonValue
 from typing_extensions import Unpack
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.api.tenancy import (
     AgencyInfo,
     AgencyUsage,
@@ -42,11 +42,12 @@ from agency.client.request import (
     put_bytes,
     segment,
 )
-from agency.define.blueprint import Isolation, ModelChoice, ThreadMetadata
+from agency.define.blueprint import Isolation, ModelChoice
 from agency.define.output import OutputType, as_schema
 from agency.errors import NotFound, WrongState
 from agency.events import Event
 from agency.messages import Message
+from agency.metadata import ThreadMetadata
 from agency.models.interface import Capability, ModelParams
 from agency.models.providers.entry import Provider
 from agency.schedules.occurrences import Kind

@@ -1,4 +1,4 @@
-"""What an agent is, and what a thread knows about itself."""
+"""What an agent is: its prompt, its models and, by its tags, its tools and middleware."""
 
 from __future__ import annotations
 
@@ -77,54 +77,3 @@ class Blueprint(Wire):
     limits: Limits = Limits()
     mode: ModeName = "tools"
     isolation: Isolation = "shared"
-
-
-class RequestContext(Wire):
-    """Where the request that created a thread came from; children inherit it."""
-
-    user_agent: str | None = None
-    ip: str | None = None
-    referrer: str | None = None
-    origin: str | None = None
-
-
-class ParentInfo(Wire):
-    """The thread that has started this one, and the token that its report must carry.
-
-    `root` is the thread that all of the family descend from, `depth` how many steps it is away.
-    """
-
-    thread_id: str
-    token: str
-    root: str | None = None
-    depth: int = 1
-    returns: tuple[str, ...] = ()
-    """The paths of files that are handed back with the report."""
-
-
-class ForkInfo(Wire):
-    """The thread whose events a fork has up to this one, `seq`."""
-
-    thread_id: str
-    seq: int
-
-
-class ThreadMetadata(Wire):
-    id: str
-    agent_type: str
-    created_at: str
-    agency_id: str = "local"
-    request: RequestContext = RequestContext()
-    parent: ParentInfo | None = None
-    schedule_id: str | None = None
-    """The schedule that has started it, if one has."""
-    forked_from: ForkInfo | None = None
-
-    @property
-    def family(self) -> str:
-        """The thread that it descends from, itself if from none."""
-        return self.id if self.parent is None else self.parent.root or self.parent.thread_id
-
-    @property
-    def depth(self) -> int:
-        return 0 if self.parent is None else self.parent.depth

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from agency.children.parcels import THREAD_ID, Cancel, Note, Spawn, child_id
+from agency.children import outbox, rows
+from agency.children.family import cancel_child
+from agency.children.parcels import THREAD_ID, Note, Spawn, child_id
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, ParentInfo, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.errors import ToolError
-from agency.events import subagent_completed, subagent_spawned
+from agency.events import subagent_spawned
 from agency.messages import MESSAGE_CHARS
-from agency.store import records
+from agency.metadata import ParentInfo, ThreadMetadata
 from agency.store.draft import Draft
+from agency.store.timers import set_timer
 from agency.turn.outcomes import Deferred
 
 
@@ -76,9 +79,9 @@ class ToolContext:
         canceled, fails, or has reported to a parent of its own."""
         return self._start(agent_type, message, timeout_ms, files, returns, background=True)
 
-    def children(self) -> list[records.Child]:
+    def children(self) -> list[rows.Child]:
         """The threads that this one has started, oldest first."""
-        return records.children(self.store)
+        return rows.children(self.store)
 
     def at_work(self) -> int:
         """How many children are at work, those included that other calls are just starting."""
@@ -88,10 +91,10 @@ class ToolContext:
         """Wait until these children, which work in the background, have all ended, or the time is over. The tool
         returns what this returns; the result of the call is then what has come of each."""
         tokens = tuple(child.token for child in self._known(children))
-        wait = records.Wait(self.store.run, self.effect, self.call_id, tokens)
-        records.add_wait(self.store, wait)
+        wait = rows.Wait(self.store.run, self.effect, self.call_id, tokens)
+        rows.add_wait(self.store, wait)
         if timeout_ms is not None:
-            records.set_timer(self.store, wait.timer, now_ms() + timeout_ms)
+            set_timer(self.store, wait.timer, now_ms() + timeout_ms)
         self.deferred = True
         return Deferred(waits_for="child")
 
@@ -99,9 +102,9 @@ class ToolContext:
         """Call back a child that works in the background."""
         (child,) = self._known([child_thread_id])
         if child.status == "waiting":
-            call_back(self.store, child)
+            cancel_child(self.store, child)
 
-    def _known(self, children: Sequence[str]) -> list[records.Child]:
+    def _known(self, children: Sequence[str]) -> list[rows.Child]:
         known = {child.thread: child for child in self.children() if child.background}
         if unknown := [name for name in children if name not in known]:
             there = ", ".join(known) or "none"
@@ -133,7 +136,7 @@ class ToolContext:
             text=text,
             key=f"{self.idempotency_key}.{self.sent}",
         )
-        records.send(self.store, note)
+        outbox.send(self.store, note)
         self.sent += 1
 
     def _start(
@@ -151,7 +154,7 @@ class ToolContext:
         if not message.strip() or len(message) > MESSAGE_CHARS:
             raise ToolError(f"a child's message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
         now, child = now_ms(), child_id(self.thread.id, self.token)
-        waiter = records.Child(
+        waiter = rows.Child(
             background=int(background),
             token=self.token,
             thread=child,
@@ -164,9 +167,9 @@ class ToolContext:
             created_at=now,
             completed_at=None,
         )
-        records.add_child(self.store, waiter)
+        rows.add_child(self.store, waiter)
         if timeout_ms is not None:
-            records.set_timer(self.store, records.child_timer(self.token), now + timeout_ms)
+            set_timer(self.store, waiter.timer, now + timeout_ms)
         order = Spawn(
             to=child,
             agent_type=agent_type,
@@ -182,16 +185,8 @@ class ToolContext:
             ),
             files=dict(files or {}),
         )
-        records.send(self.store, order)
+        outbox.send(self.store, order)
         self.store.emit(subagent_spawned(child, agent_type, self.call_id, background=background))
         self.starting.add(self.token)
         self.spawned = True
         return child
-
-
-def call_back(draft: Draft, child: records.Child) -> None:
-    """Cancel a child: it is no longer waited for, whatever it still says."""
-    records.end_child(draft, child.token, "canceled", None, now_ms())
-    records.drop_timer(draft, records.child_timer(child.token))
-    records.send(draft, Cancel(to=child.thread))
-    draft.emit(subagent_completed(child.thread, "canceled", ""))

@@ -16,12 +16,13 @@ from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
 from agency.approvals.rules import Policy
-from agency.define.blueprint import Blueprint, ModelChoice, ThreadMetadata
+from agency.children import rows
+from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.tools import Tool
 from agency.events import timestamp
 from agency.messages import Message, ToolCall
+from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams, Surface
-from agency.store import records
 from agency.store.draft import Draft
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import Decision, Deny, Fail, Finish, OnTimeout, Risk
@@ -54,7 +55,7 @@ class HookContext(Generic[Config]):
 
     def children(self) -> list[ChildLink]:
         """The threads that this one has started, oldest first."""
-        return [_link(child) for child in records.children(self.store)]
+        return [_link(child) for child in rows.children(self.store)]
 
     def messages(self, after: int = 0, upto: int | None = None) -> list[Message]:
         """The thread's messages behind the first `after`, up to the number `upto`."""
@@ -98,7 +99,7 @@ class ChildLink(Wire):
     background: bool = False
 
 
-def _link(child: records.Child) -> ChildLink:
+def _link(child: rows.Child) -> ChildLink:
     return ChildLink(
         child_thread_id=child.thread,
         agent_type=child.agent_type,

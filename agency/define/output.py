@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from agency.errors import InvalidInput
+from agency.json_schema import Schema, validator
 from agency.messages import ToolCall
 from agency.models.interface import ToolSpec
 from agency.turn.effects import ModelReply, Output
@@ -22,9 +23,8 @@ from agency.turn.outcomes import Failure, Settled
 from agency.wire import explain, read_json
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Draft202012Validator as Validator
+    pass
 
-Schema = dict[str, JsonValue]
 OutputType = type[BaseModel] | Mapping[str, JsonValue]
 """How a result is described: a pydantic model, or a JSON schema."""
 
@@ -55,21 +55,6 @@ def as_schema(wanted: OutputType) -> Schema:
         raise InvalidInput(f"the output's schema has {len(written)} bytes; {SCHEMA_CHARS} are accepted")
     validator(schema)
     return schema
-
-
-def validator(schema: Schema, what: str = "the output's schema") -> Validator:
-    """In Rust, because a pattern that takes for ever in Python's `re` would take the whole process with it."""
-    from jsonschema_rs import Draft202012Validator, ValidationError
-
-    try:
-        return Draft202012Validator(schema, retriever=_refuse)
-    except (ValidationError, ValueError) as error:
-        why = getattr(error, "message", None) or str(error)
-        raise InvalidInput(f"{what} cannot be used: {why:.300}") from error
-
-
-def _refuse(address: str) -> JsonValue:
-    raise ValueError(f"it can only refer to its own parts, not to {address}")
 
 
 # What is asked for.

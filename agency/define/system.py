@@ -27,9 +27,10 @@ from pydantic_core import to_json
 from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
 from agency.define.code import CodeRunner
 from agency.define.hooks import AnyMiddleware, Middleware
-from agency.define.output import OutputType, Schema, as_schema, is_output_type
+from agency.define.output import OutputType, as_schema, is_output_type
 from agency.define.tools import Tool, as_tool
 from agency.errors import DefinitionError, InvalidInput, NotFound
+from agency.json_schema import Schema
 from agency.models.demo import DemoModel
 from agency.models.interface import Capability, Model, ModelParams, Prepared, capabilities
 from agency.models.providers import STOCK

@@ -85,11 +85,15 @@ class Tool:
         if not callable(self.risk):
             return self.risk
         try:
-            stated = self.arguments.stated(args)
+            stated = self.stated(args)
             risk = self.risk(stated if isinstance(stated, dict) else {})
         except Exception:  # the arguments are the model's
             return "high"
         return risk if risk in get_args(Risk) else "high"
+
+    def stated(self, args: JsonValue) -> JsonValue:
+        """The arguments as the function will get them: aliases and defaults resolved."""
+        return self.arguments.stated(args)
 
     def bind(self, args: JsonValue) -> dict[str, Any]:
         """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
-from agency.define.blueprint import ThreadMetadata
 from agency.errors import DefinitionError
 from agency.events import EventData, EventType, NewEvent
+from agency.metadata import ThreadMetadata
 from agency.store.past import RunSoFar
 from agency.store.store import run_id
 

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from agency import events
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, ForkInfo, ThreadMetadata
 from agency.errors import InvalidInput, NotFound, StoreError, WrongState
 from agency.events import timestamp
+from agency.metadata import ForkInfo, ThreadMetadata
 from agency.store import history, schema
 from agency.store.cutting import CutRun, cut_run, last_run
 from agency.store.looking import holds_thread, look
@@ -59,7 +59,8 @@ class Origin:
     """What a fork is to be made of."""
 
     metadata: ThreadMetadata
-    blueprint: Blueprint
+    blueprint: str
+    """As JSON."""
     cut: Cut
 
     def fork(self, thread_id: str) -> ThreadMetadata:
@@ -105,7 +106,7 @@ def find_origin(path: Path, *, after: int | None = None, before: str | None = No
             f"fork it after {facts.since} or later"
         )
     metadata = ThreadMetadata.model_validate_json(facts.metadata)
-    return Origin(metadata, Blueprint.model_validate_json(facts.blueprint), cut)
+    return Origin(metadata, facts.blueprint, cut)
 
 
 def _facts(db: sqlite3.Connection, path: Path, message: str | None) -> _Facts | None:

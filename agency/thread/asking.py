@@ -18,6 +18,7 @@ from agency.define.hooks import Plan
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import DefinitionError, ModelError
+from agency.json_schema import Schema
 from agency.messages import Message, ToolCall, Usage
 from agency.models.interface import Capability, Meter, Model, ModelRequest, OnDelta, Surface, capabilities, described
 from agency.models.providers.entry import Provider
@@ -49,7 +50,7 @@ class Asker:
         self._system = system
         self._blueprint = blueprint
         self._providers = providers
-        self.output: output.Schema | None = None
+        self.output: Schema | None = None
         """What the run's result must fit."""
         self.meter = Meter()
         """What the call that is being made has used so far."""

@@ -8,10 +8,11 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.tools import Tool
 from agency.errors import HookFailed, Interrupted, InvalidInput, ToolError
+from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id

@@ -20,19 +20,22 @@ from typing import Literal, Protocol
 from pydantic_core import from_json, to_json
 
 from agency import events
+from agency.children import outbox, rows
 from agency.children.family import NOTE_ORIGIN, Family
 from agency.children.reports import report_of
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.define.code import CodeRunner
 from agency.define.hooks import Plan, RunEnd
-from agency.define.output import Schema
 from agency.errors import AgencyError, DefinitionError, HookFailed, ModelError, StoreError, WrongState
+from agency.json_schema import Schema
 from agency.messages import Message, Usage
+from agency.metadata import ThreadMetadata
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
+from agency.store.timers import Timer, drop_timer, drop_timers, set_timer
 from agency.thread.asking import Asker
 from agency.thread.batches import BatchRunner, begin, emit_end
 from agency.thread.calls import IN_DOUBT, CallRunner, is_doubtful
@@ -113,7 +116,7 @@ class Driver:
         self._endings: set[asyncio.Task[None]] = set()
         self._unfinished: int | None = None
         """The batch that was under way when the thread was last open, until it is taken up."""
-        self._deadline: str | None = None
+        self._deadline: Timer | None = None
         """The timer for those who have to answer, if one may be set."""
         self._drops_queue = False
         self._spent_before = records.spent(store)
@@ -137,7 +140,7 @@ class Driver:
             self._tell_end(untold)
         if isinstance(state := self.machine.state, WaitingTools):
             self._unfinished = state.effect if state.runnable() else None
-            self._deadline = records.approval_timer(self.n, state.effect)
+            self._deadline = Timer("approval", self.n, state.effect)
         if self.active and self.interruptible and records.is_interrupted(self._store):
             self._interrupt_now()
         elif isinstance(state, WaitingTools) and self._unfinished is not None and self.paused:
@@ -303,7 +306,7 @@ class Driver:
             case fx.CallTools(id=effect) if effect != self._unfinished:
                 self._batches.prepare(draft, request)
             case fx.Sleep(id=effect, until=until):
-                records.set_timer(draft, records.sleep_timer(self.n, effect), until)
+                set_timer(draft, Timer("sleep", self.n, effect), until)
 
     def _set_deadline(self, draft: Draft) -> None:
         """Until when people may answer; what counts as the answer then, the timer knows."""
@@ -314,10 +317,10 @@ class Driver:
             asked = (state.asked(call.id).until for call in state.deferred("approval"))
             next_due = min((until for until in asked if until is not None), default=None)
             if next_due is not None:
-                self._deadline = records.approval_timer(self.n, state.effect)
-                records.set_timer(draft, self._deadline, next_due)
+                self._deadline = Timer("approval", self.n, state.effect)
+                set_timer(draft, self._deadline, next_due)
         if next_due is None and self._deadline is not None:
-            records.drop_timer(draft, self._deadline)
+            drop_timer(draft, self._deadline)
             self._deadline = None
 
     def _go_on(self, request: fx.Request | None) -> None:
@@ -358,8 +361,8 @@ class Driver:
             late = records.take_inbox(self._store, draft, next_run=self._drops_queue)
             said = (post.message.model_copy(update={"id": f"m{self.n}.late{i}"}) for i, post in enumerate(late, 1))
             draft.messages.extend(said)
-        records.drop_run_timers(draft)
-        records.drop_waits(draft)
+        drop_timers(draft, "sleep", "approval")
+        rows.drop_waits(draft)
         records.forget_all_calls(draft)
         if self._pipeline.sees_runs_end:
             records.keep_end(draft, self.n)
@@ -370,7 +373,7 @@ class Driver:
         if parent is not None and self.n == 1:
             own, children = self.spent()
             files = self._pipeline.handed_back(draft, parent.returns)
-            records.send(draft, report_of(self._thread, outcome, own + children, files))
+            outbox.send(draft, report_of(self._thread, outcome, own + children, files))
 
     def _tell_end(self, run: records.StoredRun) -> None:
         """Let the middleware know of a run that has ended; if that is cut short, again when the thread is next open."""
@@ -490,7 +493,7 @@ class Driver:
             if state.effect == self._unfinished:
                 self._batches.take_up(draft, fx.CallTools(id=state.effect, calls=state.runnable()))
         self._unfinished = None
-        records.drop_run_timers(draft)
+        drop_timers(draft, "sleep", "approval")
         records.forget_all_calls(draft)
         try:
             if (dropped := self._batches.drop(draft, INTERRUPTED, known, goes_on=True)) is not None:
@@ -677,18 +680,18 @@ class Driver:
             return None
         return next((call for call in state.deferred("child") if call.id == call_id), None)
 
-    def timer_due(self, name: str) -> None:
+    def timer_due(self, timer: Timer) -> None:
         draft = self._store.draft(self.n)
-        records.drop_timer(draft, name)
-        kind, _, rest = name.partition(":")
-        match kind:
-            case "sleep" if self._awaited(*_run_and_effect(rest)):
-                self.advance(draft, fx.Woke(id=_run_and_effect(rest)[1], at=now_ms()))
-            case "approval" if self._awaited(*_run_and_effect(rest)):
-                self._nobody_answered(draft, _run_and_effect(rest)[1])
-            case "child" if self.family.timed_out(draft, rest):
+        drop_timer(draft, timer)
+        awaited = self._awaited(timer.run, timer.effect)
+        match timer.kind:
+            case "sleep" if awaited:
+                self.advance(draft, fx.Woke(id=timer.effect, at=now_ms()))
+            case "approval" if awaited:
+                self._nobody_answered(draft, timer.effect)
+            case "child" if self.family.timed_out(draft, timer.key):
                 pass
-            case "wait" if self.family.waited(name):
+            case "wait" if self.family.waited(timer):
                 pass
             case _:
                 self.commit(draft)
@@ -773,8 +776,3 @@ def _aborted(error: Exception) -> fx.RunAborted:
     if isinstance(error, AgencyError):
         code, message = error.model_code if isinstance(error, ModelError) else error.code, str(error)
     return fx.RunAborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))
-
-
-def _run_and_effect(name: str) -> tuple[int, int]:
-    run, effect = name.split(".")
-    return int(run), int(effect)

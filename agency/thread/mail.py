@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from agency.children import outbox
 from agency.children.parcels import AnyParcel
 from agency.clock import now_ms
 from agency.errors import AgencyError
 from agency.runtime import Runtime
-from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
+from agency.store.timers import Timer, next_due, timers
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Postman:
 
     async def _deliver_all(self) -> None:
         wait = RETRY_FIRST
-        while letters := records.parcels(self._store):
+        while letters := outbox.parcels(self._store):
             unreachable: set[str] = set()
             for seq, parcel in letters:
                 if parcel.to not in unreachable and not await self._deliver(seq, parcel):
@@ -63,7 +64,7 @@ class Postman:
             log.warning("%s: cannot deliver %s to %s: %r", self._store.thread_id, parcel.kind, parcel.to, error)
             return False
         draft = self._store.draft()
-        records.acknowledge(draft, seq)
+        outbox.acknowledge(draft, seq)
         self._commit(draft)
         return True
 
@@ -71,7 +72,7 @@ class Postman:
 class Clock:
     """Fires a thread's timers. They are in the file; this only knows when to look."""
 
-    def __init__(self, store: ThreadStore, fire: Callable[[str], None]) -> None:
+    def __init__(self, store: ThreadStore, fire: Callable[[Timer], None]) -> None:
         self._store = store
         self._fire = fire
         self._handle: asyncio.TimerHandle | None = None
@@ -81,9 +82,8 @@ class Clock:
         """Look at the timers, now or when the next one is due."""
         if self._handle is not None:
             self._handle.cancel()
-        timers = [] if self._stopped else records.timers(self._store)
-        if timers:
-            due = timers[0][1]
+        due = None if self._stopped else next_due(self._store)
+        if due is not None:
             wait = max(0, due - now_ms()) / 1000
             self._handle = asyncio.get_running_loop().call_later(wait, self._look, due)
 
@@ -95,8 +95,8 @@ class Clock:
     def _look(self, expected: int) -> None:
         now = max(expected, now_ms())  # the wall clock may have been set back meanwhile
         try:
-            for name in [name for name, due in records.timers(self._store) if due <= now]:
-                self._fire(name)
+            for timer in [timer for timer, due in timers(self._store) if due <= now]:
+                self._fire(timer)
         except AgencyError as error:
             log.warning("%s: timers stop: %s", self._store.thread_id, error)
             return

@@ -12,11 +12,12 @@ from pydantic import JsonValue
 
 from agency import events
 from agency.approvals.rules import Policy, always_approved, ruled_risk
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.define.tools import Tool
 from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
 from agency.messages import ToolCall
+from agency.metadata import ThreadMetadata
 from agency.store.draft import Draft
 from agency.thread.workers import is_ours
 from agency.turn.effects import Ask, ModelReply

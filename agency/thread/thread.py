@@ -17,9 +17,10 @@ from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
 from agency import events
 from agency.approvals.decisions import Decided, checked_decisions
 from agency.approvals.rules import NO_POLICY, Policy, approve_always
+from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Cancel, Note, Report
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, ThreadMetadata, chain_of
+from agency.define.blueprint import Blueprint, chain_of
 from agency.define.context import ToolContext
 from agency.define.hooks import ChildReport
 from agency.define.output import OutputType, as_schema
@@ -28,6 +29,7 @@ from agency.define.tools import Tool
 from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, TooLarge, WrongState
 from agency.events import Event, EventType, NewEvent
 from agency.messages import IMAGE_BYTES, MESSAGE_CHARS, Image, Message, ToolCall
+from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.redaction import shown
 from agency.runtime import Progress, Runtime
@@ -37,6 +39,7 @@ from agency.store.draft import Draft, When
 from agency.store.forking import OWN_EVENTS
 from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
+from agency.store.timers import next_due
 from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
 from agency.thread.driver import AGENT_ORIGIN, Driver, RunTerms
@@ -215,15 +218,14 @@ class Thread:
     @property
     def wake_at(self) -> int | None:
         """When the next timer is due."""
-        timers = records.timers(self._store)
-        return timers[0][1] if timers else None
+        return next_due(self._store)
 
     @property
     def at_rest(self) -> bool:
         """Whether there is nothing left to do here: no run at work, nothing to deliver, no timer."""
         if not self.alive:
             return True
-        return not (self._busy() or records.parcels(self._store) or records.timers(self._store))
+        return not (self._busy() or outbox.parcels(self._store) or next_due(self._store) is not None)
 
     async def rest(self) -> None:
         """Return when it is at rest."""
@@ -459,7 +461,7 @@ class Thread:
         said = report.report
         if report.files and self._pipeline.keeps_files and self._waits_for(report.token):
             said += await self._keep_files(draft, report.files)
-        known = records.children(self._store, token=report.token)
+        known = rows.children(self._store, token=report.token)
         waiting = [child for child in known if child.status == "waiting"]
         if not waiting:  # nor is what the hooks made of it
             draft = self._store.draft(self._driver.n)
@@ -475,7 +477,7 @@ class Thread:
             self._tell(())
 
     def _waits_for(self, token: str) -> bool:
-        return bool(records.children(self._store, token=token, status="waiting"))
+        return bool(rows.children(self._store, token=token, status="waiting"))
 
     async def _keep_files(self, draft: Draft, files: Mapping[str, str]) -> str:
         """Take the files that a child hands back; what its report says of them."""

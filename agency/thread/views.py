@@ -9,11 +9,11 @@ from pydantic import JsonValue
 
 from agency.approvals.rules import approval_id
 from agency.clock import now_ms
-from agency.define.blueprint import ThreadMetadata
 from agency.define.hooks import RunEnd
 from agency.define.tools import Tool
 from agency.events import timestamp
 from agency.messages import Message, ToolCall, Usage
+from agency.metadata import ThreadMetadata
 from agency.models.interface import ToolSpec
 from agency.redaction import shown
 from agency.spending import Spent
@@ -21,7 +21,7 @@ from agency.store.records import StoredRun
 from agency.store.store import run_id
 from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import Asked, Finished, HandedOff, OnTimeout, Risk, Stopped, TurnOutcome
+from agency.turn.outcomes import Asked, OnTimeout, Risk, Stopped, result_of
 from agency.turn.state import Attempt, PauseReason, TurnCheckpoint, WaitingTools
 from agency.turn.state import RunStatus as RunStatus
 from agency.wire import Wire
@@ -147,16 +147,6 @@ def run_end(run_id: str, machine: TurnMachine) -> RunEnd:
     if isinstance(outcome, Stopped):
         return RunEnd(run_id=run_id, status=status, result=None, code=outcome.code, message=outcome.message)
     return RunEnd(run_id=run_id, status=status, result=result_of(outcome))
-
-
-def result_of(outcome: TurnOutcome | None) -> JsonValue:
-    match outcome:
-        case Finished(value=value):
-            return value
-        case HandedOff(thread_id=thread_id):
-            return {"handoff": thread_id}
-        case _:
-            return None
 
 
 def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool], children: Spent) -> RunEnvelope:

@@ -199,3 +199,13 @@ class Stopped:
 TurnOutcome = Annotated[Finished | HandedOff | Stopped, Field(discriminator="end")]
 
 CANCELED = Stopped(reason="canceled", code="ERR_CANCELED", message="the run was canceled")
+
+
+def result_of(outcome: TurnOutcome | None) -> JsonValue:
+    match outcome:
+        case Finished(value=value):
+            return value
+        case HandedOff(thread_id=thread_id):
+            return {"handoff": thread_id}
+        case _:
+            return None

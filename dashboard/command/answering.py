@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.errors import InvalidInput, WrongState
 from agency.thread.views import PendingToolCall
 from agency.turn.outcomes import Always, Approve, Decision, Deny, Respond

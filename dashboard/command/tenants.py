@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.api.tenancy import KeyRole
 from dashboard.command.console import AsJson, DataDir, app, err, out, print_json, print_table
 from dashboard.command.finding import ServerUrl, server, the_agency

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.api.tenancy import ThreadSummary
 from agency.events import Event, EventType
 from agency.thread.views import RunStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request
 
-from agency.define.blueprint import RequestContext
+from agency.metadata import RequestContext
 from agency.wire import sayable_text
 
 LONGEST = 1_000

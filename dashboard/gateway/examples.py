@@ -20,7 +20,7 @@ from agency.api.bodies import (
 )
 from agency.api.tenancy import AgencyInfo, AgencyUsage, BlueprintInfo, Budget, NewKey, ProviderInfo, ThreadSummary
 from agency.approvals.rules import Policy
-from agency.define.blueprint import ThreadMetadata
+from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.thread.views import Accepted, RunEnvelope

@@ -18,8 +18,9 @@ from actors.journal import Journal
 from actors.news import News
 from agency.api.tenancy import AgencyInfo, Budget
 from agency.approvals.rules import NO_POLICY
-from agency.define.blueprint import Blueprint, ParentInfo, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.messages import Usage
+from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
 from agency.store.store import LOCAL

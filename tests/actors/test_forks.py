@@ -14,7 +14,7 @@ import pytest
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
 from actors.agency_store import AgencyStore, Creation
-from agency import EventType, ForkInfo, InvalidInput, NotFound, WrongState
+from agency import Blueprint, EventType, ForkInfo, InvalidInput, NotFound, WrongState
 from agency.store.forking import find_origin
 from agency.store.looking import holds_thread
 from tests.actors.conftest import Install
@@ -197,7 +197,11 @@ async def test_a_fork_that_an_agency_did_not_live_to_make_is_made_when_it_is_bac
     store = AgencyStore.open(files.of(Address(agency.id)), cluster.settings.files)
     for source in (thread, gone):
         origin = find_origin(files.of(source.address))
-        creation = Creation(metadata=origin.fork(f"of_{source.id}"), blueprint=origin.blueprint, fork=origin.cut)
+        creation = Creation(
+            metadata=origin.fork(f"of_{source.id}"),
+            blueprint=Blueprint.model_validate_json(origin.blueprint),
+            fork=origin.cut,
+        )
         store.add_thread(creation)
     store.close()
     files.remove(gone.address)

@@ -21,8 +21,9 @@ from actors.journal import Journal
 from actors.news import News, Newsroom, Taken
 from actors.tally import Totals
 from agency.api.tenancy import AgencyInfo, ThreadSummary
-from agency.define.blueprint import Blueprint, ThreadMetadata
+from agency.define.blueprint import Blueprint
 from agency.errors import Unavailable
+from agency.metadata import ThreadMetadata
 from agency.runtime import Progress
 from agency.store.looking import glance
 from agency.store.store import LOCAL

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from agency import AgentSystem, LocalRuntime, ModelError
-from agency.define.blueprint import ThreadMetadata
 from agency.define.hooks import HookContext, Middleware, Plan
 from agency.define.tools import tool
 from agency.errors import DefinitionError, InvalidInput
 from agency.events import EventType
 from agency.messages import Image, Message, Usage
+from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams
 from agency.models.providers.entry import Price
 from agency.runtime import Progress

@@ -39,7 +39,7 @@ from agency import (
     events,
     tool,
 )
-from agency.define.blueprint import ForkInfo
+from agency.metadata import ForkInfo
 from agency.store import store as store_module
 from agency.store.cutting import NOT_RUN
 from agency.store.forking import Cut, find_origin, make_fork

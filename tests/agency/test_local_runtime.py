@@ -33,7 +33,7 @@ from agency import (
     tool,
 )
 from agency.children.parcels import AnyParcel, Cancel, Report, Spawn
-from agency.define.blueprint import ParentInfo, RequestContext
+from agency.metadata import ParentInfo, RequestContext
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
 

@@ -41,7 +41,8 @@ from agency import (
     WrongState,
     tool,
 )
-from agency.store import records
+from agency.children import rows
+from agency.store import timers
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl, subagents
 from tests.faults.test_crash_at_every_commit import in_a_process
@@ -388,7 +389,7 @@ async def test_a_message_that_interrupts_waiting_for_a_child_calls_it_back(desk:
         assert await results(thread) == {"t": INTERRUPTED, "a": "saw a"}
         assert [e.data["status"] for e in await events(thread, EventType.SUBAGENT_COMPLETED)] == ["canceled"]
         await thread.rest()
-        assert [child.status for child in records.children(thread._store)] == ["canceled"]
+        assert [child.status for child in rows.children(thread._store)] == ["canceled"]
 
 
 async def test_a_message_that_interrupts_waiting_for_a_retry_does_not_wait_for_its_time(desk: Desk) -> None:
@@ -404,7 +405,7 @@ async def test_a_message_that_interrupts_waiting_for_a_retry_does_not_wait_for_i
         assert await ended(thread) == "fine"
         assert await results(thread) == {"a": "saw a", "f": INTERRUPTED}
         assert desk.ran == ["a", "flaky 1"]
-        assert records.timers(thread._store) == []
+        assert timers.timers(thread._store) == []
 
 
 async def test_a_message_that_interrupts_waiting_for_the_model_asks_it_at_once(desk: Desk) -> None:

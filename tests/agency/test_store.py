@@ -16,6 +16,7 @@ from agency.store import records, schema
 from agency.store.draft import Draft
 from agency.store.looking import glance, holds_thread
 from agency.store.store import Storage, ThreadStore
+from agency.store.timers import Timer, drop_timer, set_timer, timers
 
 NEW = {"thread_id": "thr_1"}
 
@@ -74,7 +75,7 @@ def test_a_draft_that_fails_changes_nothing(store: ThreadStore) -> None:
     draft.execute("INSERT INTO timers VALUES ('t', 2)")  # the name is taken by now
     with pytest.raises(StoreError, match="UNIQUE"):
         store.commit(draft)
-    assert (store.messages(), store.events(), records.timers(store)) == ([], [], [])
+    assert (store.messages(), store.events(), timers(store)) == ([], [], [])
     add(store, "kept")
     assert [event.seq for event in store.events()] == [1]
 
@@ -198,17 +199,17 @@ def test_creating_that_was_cut_short_can_be_done_again(tmp_path: Path) -> None:
 def test_a_thread_has_work_while_it_runs_or_has_mail_or_a_timer(store: ThreadStore) -> None:
     assert glance(store.path).due is None
     draft = store.draft()
-    records.set_timer(draft, "t", 5)
-    records.set_timer(draft, "u", 7)
+    set_timer(draft, Timer("child", key="t"), 5)
+    set_timer(draft, Timer("child", key="u"), 7)
     store.commit(draft)
     assert glance(store.path).due == 5
     draft = store.draft()
-    records.drop_timer(draft, "t")
+    drop_timer(draft, Timer("child", key="t"))
     records.add_run(draft, 1, "running", b"{}", 0, None)
     store.commit(draft)
     assert glance(store.path).due == 0
     draft = store.draft()
-    records.drop_timer(draft, "u")
+    drop_timer(draft, Timer("child", key="u"))
     records.save_run(draft, 1, "paused", b"{}")
     store.commit(draft)
     assert glance(store.path).due is None

@@ -35,7 +35,8 @@ from agency import (
     WrongState,
     tool,
 )
-from agency.store import records
+from agency.children import outbox, rows
+from agency.store import records, timers
 from agency.store.looking import holds_thread
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call, die_at_commit
@@ -188,8 +189,8 @@ class Family:
             events = store.events(limit=10_000)
             assert [event.seq for event in events] == list(range(1, len(events) + 1))
             self.ended.update(f"{name}.{event.data['callId']}" for event in events if event.type in ENDS)
-            self.left += [*records.timers(store), *records.waits(store), *records.parcels(store)]
-            self.left += records.children(store, status="waiting")
+            self.left += [*timers.timers(store), *rows.waits(store), *outbox.parcels(store)]
+            self.left += rows.children(store, status="waiting")
             run = records.last_run(store)
             self.left += [run.status] if run is not None and run.status in ("running", "paused") else []
             if name == "boss":

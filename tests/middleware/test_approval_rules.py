@@ -30,7 +30,7 @@ from agency import (
     risk_of,
     tool,
 )
-from agency.store import records
+from agency.store.timers import timers
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
 from tests.middleware.test_hitl import ended, events, pending, results
@@ -279,7 +279,7 @@ async def test_without_an_answer_in_time_the_call_is_denied(bank: Bank) -> None:
         assert await ended(thread) == "done"
         denied = "Error (permission_denied): nobody has approved this call in time, it was not run"
         assert await results(thread) == {"small": denied, "look": "seen"}
-        assert (bank.paid, records.timers(thread._store)) == ([], [])
+        assert (bank.paid, timers(thread._store)) == ([], [])
 
 
 async def test_without_an_answer_in_time_the_call_is_approved_if_that_was_configured(bank: Bank) -> None:
@@ -405,7 +405,7 @@ async def test_a_clock_that_was_set_back_does_not_cut_the_time_to_answer(bank: B
         await thread.send("go")
         await thread.wait(5)
         clock.now -= 12 * HOUR
-        thread._driver.timer_due(records.timers(thread._store)[0][0])  # as if it had rung early
+        thread._driver.timer_due(timers(thread._store)[0][0])  # as if it had rung early
         assert (pending(thread), thread.wake_at) == (["small"], clock.now + 13 * HOUR)
 
 

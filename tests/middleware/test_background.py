@@ -27,8 +27,9 @@ from agency import (
     WrongState,
     tool,
 )
+from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Note, Report
-from agency.store import records
+from agency.store import timers
 from agency.store.looking import glance
 from agency.testing import Line, ScriptedModel, call
 from agency.thread.driver import Driver
@@ -168,7 +169,7 @@ async def test_a_child_that_does_not_succeed_is_told_of_like_one_that_does(end: 
         assert await statuses(boss) == [told]
         (note,) = await notes(boss)
         assert f"has ended: {told}." in note
-        assert records.timers(boss._store) == []
+        assert timers.timers(boss._store) == []
 
 
 async def test_a_report_that_comes_twice_is_told_of_once(tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ async def test_waiting_for_tasks_that_are_at_work_gives_their_reports_and_no_not
             ("completed", "did: work for a"),
             ("completed", "did: work for b"),
         ]
-        assert (await notes(boss), records.waits(boss._store)) == ([], [])
+        assert (await notes(boss), rows.waits(boss._store)) == ([], [])
 
 
 async def test_waiting_for_one_of_two_tells_of_the_other_by_a_note(tmp_path: Path) -> None:
@@ -289,7 +290,7 @@ async def test_waiting_for_tasks_that_have_all_ended_gives_their_reports_at_once
         found = await results(boss)
         assert json.loads(found["named"])[0]["report"] == "done"
         assert found["all"] == "No task is at work."
-        assert records.waits(boss._store) == []
+        assert rows.waits(boss._store) == []
 
 
 async def test_a_wait_that_takes_too_long_tells_what_there_is_and_the_tasks_work_on(tmp_path: Path) -> None:
@@ -312,7 +313,7 @@ async def test_a_wait_that_takes_too_long_tells_what_there_is_and_the_tasks_work
         gate.open.set()
         await next_event(boss, EventType.AGENT_COMPLETED, 2)
         assert await statuses(boss) == ["completed", "completed"]
-        assert (records.timers(boss._store), records.waits(boss._store)) == ([], [])
+        assert (timers.timers(boss._store), rows.waits(boss._store)) == ([], [])
 
 
 async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_path: Path) -> None:
@@ -342,7 +343,7 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
         told = json.loads((await results(boss))["wait"])
         assert [each["status"] for each in told] == ["completed", "running"]
         assert told[0]["report"] == "quick"
-        assert records.waits(boss._store) == []
+        assert rows.waits(boss._store) == []
         gate.open.set()
         await next_event(boss, EventType.AGENT_COMPLETED, 2)
         assert [note.splitlines()[-1] for note in await notes(boss)] == ["did: work for slow"]
@@ -719,7 +720,7 @@ async def test_a_message_to_what_is_no_other_agent_is_refused(to: str, tmp_path:
         assert await answer_of(boss) == "my mistake"
         (refusal,) = (await results(boss)).values()
         assert refusal.startswith("Error (invalid_request)")
-        assert records.parcels(boss._store) == []
+        assert outbox.parcels(boss._store) == []
 
 
 @pytest.mark.parametrize("to", ["stranger", "thr_nobody"])

@@ -27,8 +27,9 @@ from agency import (
     ToolCall,
     tool,
 )
+from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Report, Spawn
-from agency.store import records, store
+from agency.store import store, timers
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl, subagents
 
@@ -314,7 +315,7 @@ async def test_a_child_that_ends_in_time_leaves_no_timer(tmp_path: Path) -> None
     async with Office(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
-        assert records.timers(boss._store) == []
+        assert timers.timers(boss._store) == []
 
 
 async def test_one_childs_failure_does_not_touch_its_sibling(tmp_path: Path) -> None:
@@ -391,10 +392,10 @@ async def test_the_waiter_is_on_disk_before_anything_of_the_child_is(
 
 
 async def test_the_waiter_is_there_when_the_childs_model_is_first_called(tmp_path: Path) -> None:
-    seen: list[records.Child] = []
+    seen: list[rows.Child] = []
 
     def worker(request: ModelRequest) -> Line:
-        seen.extend(records.children(boss._store, status="waiting"))
+        seen.extend(rows.children(boss._store, status="waiting"))
         return "done"
 
     async with Office(cast({"boss": [task(), "thanks"], "worker": worker}), tmp_path) as runtime:
@@ -427,7 +428,7 @@ async def test_only_a_childs_first_run_is_the_parents_business(tmp_path: Path) -
         child = await runtime.child_of(boss)
         await child.send("and now?")
         assert await answer_of(child) == "something else"
-        assert records.parcels(child._store) == []
+        assert outbox.parcels(child._store) == []
         assert await links(boss) == before
 
 
@@ -484,7 +485,7 @@ async def test_cancel_reaches_every_child_and_leaves_finished_ones_alone(tmp_pat
         await hang.stopped.wait()
         assert [link["status"] for link in await links(boss)] == ["completed", "canceled"]
         assert await results(boss) == {"fast": "done", "slow": "Canceled: the run was canceled."}
-        assert records.timers(boss._store) == []
+        assert timers.timers(boss._store) == []
 
 
 # What the model may do.

@@ -6,7 +6,7 @@ import hashlib
 
 from fastapi import APIRouter, status
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.api.tenancy import AgencyInfo, KeyInfo, NewKey
 from agency.errors import NotFound
 from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer

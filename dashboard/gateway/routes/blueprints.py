@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response, status
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.api.tenancy import BlueprintInfo
 from dashboard.gateway.access import Admin, TheCluster, Viewer
 from dashboard.gateway.bodies import JsonRoute

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response, status
 from starlette.requests import ClientDisconnect
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.errors import InvalidInput
 from dashboard.gateway.access import Operator, TheCluster, Viewer
 from dashboard.gateway.paths import AgencyId, ThreadId

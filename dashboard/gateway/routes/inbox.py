@@ -8,7 +8,7 @@ import hashlib
 from fastapi import APIRouter
 
 from actors import Cluster
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.api.tenancy import ThreadSummary
 from agency.approvals.rules import Policy, thread_of
 from agency.errors import AgencyError, NotFound

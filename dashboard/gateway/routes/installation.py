@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response, status
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from actors import Status
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.errors import Unavailable
 from dashboard.gateway.access import Anybody, Doorkeeper, Owner, TheCluster
 from dashboard.gateway.metrics import exposition

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from actors import Cluster
 from actors.address import Address
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.errors import AgencyError, InvalidInput, NotFound
 from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
 from dashboard.gateway.bodies import JsonRoute

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response, status
 
-from agency.api.bodies import bodies as api
+from agency.api import bodies as api
 from agency.api.tenancy import ProviderInfo
 from agency.models.providers.entry import Provider
 from dashboard.gateway.access import Admin, TheCluster
