@@ -1,8 +1,8 @@
 """Threads and agencies as actors on Ray: placed, woken, put to sleep and recovered by themselves."""
 
-from actors.agency import ThreadPage
-from actors.cluster import AgencyHandle, Cluster, ThreadHandle
-from actors.keys import agency_of_key
+from actors.agency.agency import ThreadPage
+from actors.agency.keys import agency_of_key
+from actors.cluster.cluster import AgencyHandle, Cluster, ThreadHandle
 from actors.settings import Settings
 from actors.status import HostStatus, Metrics, NodeStatus, Readiness, Status
 

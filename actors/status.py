@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from actors.placement import Role
 from agency.wire import Wire
+
+Role = Literal["shared", "dedicated"]
+"""Of a host: whether threads share it, or one has it to itself."""
 
 
 class NodeStatus(Wire):

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors import Settings, local_ray
+from actors import Settings
+from actors.cluster import local_ray
 from tests.gateways import ROOT as ROOT
 from tests.gateways import gateway as gateway
 from tests.gateways import serve as serve

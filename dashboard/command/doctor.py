@@ -192,7 +192,7 @@ def installation(data_dir: Path) -> Finding:
         return Finding(what="installation", state="ok", found=f"is served at {gateways}")
     if not (data_dir / "ray" / "ray.json").exists():
         return Finding(what="installation", state="ok", found="does not run; `agency serve` starts it")
-    from actors import local_ray
+    from actors.cluster import local_ray
 
     if local_ray.find(data_dir) is not None:
         return Finding(what="installation", state="ok", found="runs, and is not served; `agency serve` does that")

@@ -99,7 +99,8 @@ def _stop_gateways(data_dir: Path) -> int:
 
 async def _stop_hosts(wanted: Settings) -> bool:
     """Whether there was anything to stop: hosts, or a local Ray even if nothing lives in it."""
-    from actors import Cluster, local_ray
+    from actors import Cluster
+    from actors.cluster import local_ray
 
     try:
         await (await Cluster.join(wanted, start=False)).down()

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 import structlog
 import uvicorn
 
-from actors import Cluster, Settings, local_ray
+from actors import Cluster, Settings
+from actors.cluster import local_ray
 from agency.errors import AgencyError, Unavailable
 from dashboard.gateway import keeper
 from dashboard.gateway.app import create_app

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import ray
 
-from actors import AgencyHandle, Cluster, Settings, local_ray
+from actors import AgencyHandle, Cluster, Settings
+from actors.cluster import local_ray
 
 Install = Callable[..., Awaitable[Cluster]]
 

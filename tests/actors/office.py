@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from actors import Settings, agency, agency_store, scheduling
+from actors import Settings
 from actors.address import Address
-from actors.agency import Agency
-from actors.agency_store import AgencyStore, Creation, peek_due
-from actors.news import News
+from actors.agency import agency, scheduling
+from actors.agency import store as agency_store
+from actors.agency.agency import Agency
+from actors.agency.store import AgencyStore, Creation, peek_due
+from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
 from agency.children.parcels import Report
 from agency.errors import AgencyError
@@ -88,7 +90,7 @@ class Office:
         self.made.setdefault(creation.metadata.id, creation)
         self.step()
 
-    async def evict(self, address: Address) -> News | None:
+    async def evict(self, address: Address) -> ThreadUpdate | None:
         return None
 
     async def announce(self, agency: str) -> None: ...
@@ -143,7 +145,7 @@ class Office:
 
     def tell(self, thread_id: str, status: RunStatus, seq: int = 9) -> None:
         """What a thread's host tells of it."""
-        self.agency.take([News(Address("bakery", thread_id), timestamp(self.now), seq, status, None, self.now)])
+        self.agency.take([ThreadUpdate(Address("bakery", thread_id), timestamp(self.now), seq, status, None, self.now)])
 
     async def end(self, status: RunStatus = "completed", seq: int = 9) -> None:
         """All threads that are at work end so."""

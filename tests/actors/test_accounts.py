@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from actors.accounts import Accounts
 from actors.address import Address
-from actors.agency_store import STEPS, AgencyStore, Creation, is_unfinished, peek_terms
-from actors.journal import Journal
-from actors.news import News
+from actors.agency.accounts import Accounts
+from actors.agency.journal import Journal
+from actors.agency.store import STEPS, AgencyStore, Creation, is_unfinished, peek_terms
+from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo, Budget
 from agency.approvals.rules import NO_POLICY
 from agency.define.blueprint import Blueprint
@@ -48,9 +48,11 @@ def spent(turns: int, cost: float | None = 0.0) -> Spent:
     return Spent(usage=Usage(input=6 * turns, output=4 * turns), cost_usd=cost, turns=turns, active_ms=1_000 * turns)
 
 
-def news(thread: str, seq: int, used: Spent, children: Spent | None = None, *, instead_of: int | None = None) -> News:
+def news(
+    thread: str, seq: int, used: Spent, children: Spent | None = None, *, instead_of: int | None = None
+) -> ThreadUpdate:
     address, below = Address("bakery", thread), children or Spent()
-    return News(address, BORN, seq, "running", None, 1_000 * seq, instead_of, used, below)
+    return ThreadUpdate(address, BORN, seq, "running", None, 1_000 * seq, instead_of, used, below)
 
 
 @hypothesis_settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -161,9 +161,9 @@ async def test_an_agency_that_does_not_exist_or_is_deleted_has_no_events(
 async def test_who_reads_slowly_reads_from_the_files_and_misses_nothing(
     cluster: Cluster, agency: AgencyHandle, ledger: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.agency_feed.KEPT", 5)
-    monkeypatch.setattr("actors.agency_feed.PAGE", 4)
-    monkeypatch.setattr("actors.agency_feed.POLL_EVENTS", 6)
+    monkeypatch.setattr("actors.feeds.agency_watcher.KEPT", 5)
+    monkeypatch.setattr("actors.feeds.agency_watcher.PAGE", 4)
+    monkeypatch.setattr("actors.feeds.agency_watcher.POLL_EVENTS", 6)
     quick, slow = cluster.subscribe_agency(agency.id, 0), cluster.subscribe_agency(agency.id, 0)
     events = aiter(slow)
     thread = await agency.create_thread(

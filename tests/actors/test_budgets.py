@@ -11,7 +11,7 @@ import pytest
 
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
-from actors.agency_store import AgencyStore
+from actors.agency.store import AgencyStore
 from agency import RunEnvelope, WrongState
 from agency.api.tenancy import Budget
 from agency.store.store import LOCAL

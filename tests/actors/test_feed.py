@@ -10,8 +10,8 @@ import pytest
 
 from actors import AgencyHandle, Cluster, Settings
 from actors.address import Address
-from actors.feeding import Consumer
-from actors.system_agent import SystemAgent
+from actors.feeds.host_feed import Consumer
+from actors.host.system_agent import SystemAgent
 from agency import AgentSystem, Event, EventType, InvalidInput, LocalRuntime, NotFound
 from agency.testing import ScriptedModel
 from tests.actors.conftest import Install
@@ -152,7 +152,7 @@ async def test_readers_at_the_same_place_share_what_is_sent_and_everybody_gets_e
 async def test_who_reads_slowly_slows_nobody_and_misses_nothing(
     cluster: Cluster, agency: AgencyHandle, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.watching.BUFFER", 20)
+    monkeypatch.setattr("actors.feeds.watcher.BUFFER", 20)
     thread = await agency.create_thread("clerk")
     slow = cluster.subscribe(thread.address, 0)
     await eventually(lambda: slow._buffer)

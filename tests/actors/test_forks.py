@@ -13,7 +13,7 @@ import pytest
 
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
-from actors.agency_store import AgencyStore, Creation
+from actors.agency.store import AgencyStore, Creation
 from agency import Blueprint, EventType, ForkInfo, InvalidInput, NotFound, WrongState
 from agency.store.forking import find_origin
 from agency.store.looking import holds_thread

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle, local_ray
+from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle
+from actors.cluster import local_ray
 from agency import DefinitionError, NotFound, WrongState
 from agency.errors import Unavailable
 from tests.actors.conftest import Install

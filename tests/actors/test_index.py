@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
-from actors.agency_store import AgencyStore, Creation
+from actors.agency.journal import Journal
+from actors.agency.store import AgencyStore, Creation
 from actors.background import Background
-from actors.journal import Journal
-from actors.news import News, Newsroom, Taken
-from actors.tally import Totals
+from actors.host.update_sender import UpdateSender
+from actors.totals import Totals
+from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.api.tenancy import AgencyInfo, ThreadSummary
 from agency.define.blueprint import Blueprint
 from agency.errors import Unavailable
@@ -53,8 +54,8 @@ def news(
     *,
     born: str = BORN,
     instead_of: int | None = None,
-) -> News:
-    return News(Address("bakery", thread), born, seq, status, reason, 1_000 * seq, instead_of)
+) -> ThreadUpdate:
+    return ThreadUpdate(Address("bakery", thread), born, seq, status, reason, 1_000 * seq, instead_of)
 
 
 @pytest.fixture
@@ -165,7 +166,7 @@ def test_what_a_thread_has_lost_gets_a_new_number_when_it_happens_again(store: A
     assert numbered(journal, after=7) == {8: ("a", 3)}
 
 
-# News on their way.
+# Updates on their way.
 
 A, B = Address("bakery", "a"), Address("butchery", "b")
 
@@ -174,14 +175,14 @@ class Desk:
     """Takes news, or not."""
 
     def __init__(self) -> None:
-        self.batches: list[list[News]] = []
-        self.answers: list[Taken | Exception] = []
+        self.batches: list[list[ThreadUpdate]] = []
+        self.answers: list[UpdatesTaken | Exception] = []
         self.arrived = asyncio.Event()
 
-    async def take(self, told: list[News], totals: Totals) -> Taken:
+    async def take(self, told: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
         self.batches.append(told)
         self.arrived.set()
-        answer = self.answers.pop(0) if self.answers else Taken(frozenset())
+        answer = self.answers.pop(0) if self.answers else UpdatesTaken(frozenset())
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -199,13 +200,13 @@ async def desk() -> Desk:
 
 
 @pytest.fixture
-async def newsroom(desk: Desk) -> AsyncIterator[Newsroom]:
+async def newsroom(desk: Desk) -> AsyncIterator[UpdateSender]:
     background = Background("a newsroom")
-    yield Newsroom(desk.take, background)
+    yield UpdateSender(desk.take, background)
     await background.stop()
 
 
-def note(newsroom: Newsroom, address: Address, seq: int, status: RunStatus = "running") -> None:
+def note(newsroom: UpdateSender, address: Address, seq: int, status: RunStatus = "running") -> None:
     newsroom.story(address, BORN).go_on(Progress(seq, "", status, None, ()))
 
 
@@ -213,7 +214,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def test_a_change_is_told_soon_and_progress_once_in_a_while(desk: Desk, newsroom: Newsroom) -> None:
+async def test_a_change_is_told_soon_and_progress_once_in_a_while(desk: Desk, newsroom: UpdateSender) -> None:
     began = now()
     for seq in (1, 2, 3):
         note(newsroom, A, seq)
@@ -232,8 +233,8 @@ async def test_a_change_is_told_soon_and_progress_once_in_a_while(desk: Desk, ne
     assert now() - began < 0.9
 
 
-async def test_progress_of_an_agency_that_is_watched_is_told_soon(desk: Desk, newsroom: Newsroom) -> None:
-    desk.answers = [Taken(frozenset({"bakery"}))]
+async def test_progress_of_an_agency_that_is_watched_is_told_soon(desk: Desk, newsroom: UpdateSender) -> None:
+    desk.answers = [UpdatesTaken(frozenset({"bakery"}))]
     note(newsroom, A, 1)
     note(newsroom, B, 1)
     await desk.next()
@@ -245,8 +246,8 @@ async def test_progress_of_an_agency_that_is_watched_is_told_soon(desk: Desk, ne
     assert now() - began < 0.9
 
 
-async def test_what_is_not_taken_is_told_again(desk: Desk, newsroom: Newsroom) -> None:
-    desk.answers = [Unavailable("not now"), Taken(frozenset(), left=frozenset({"butchery"}))]
+async def test_what_is_not_taken_is_told_again(desk: Desk, newsroom: UpdateSender) -> None:
+    desk.answers = [Unavailable("not now"), UpdatesTaken(frozenset(), left=frozenset({"butchery"}))]
     note(newsroom, A, 1)
     note(newsroom, B, 1)
     assert sorted(await desk.next()) == [(str(A), 1), (str(B), 1)]
@@ -259,7 +260,7 @@ async def test_what_is_not_taken_is_told_again(desk: Desk, newsroom: Newsroom) -
     assert await desk.next() == [(str(A), 2)]
 
 
-async def test_what_is_untold_when_a_thread_leaves_goes_with_it(desk: Desk, newsroom: Newsroom) -> None:
+async def test_what_is_untold_when_a_thread_leaves_goes_with_it(desk: Desk, newsroom: UpdateSender) -> None:
     note(newsroom, A, 1)
     note(newsroom, A, 2, "completed")
     untold = newsroom.end(A)

@@ -14,9 +14,9 @@ import pytest
 
 from actors import AgencyHandle, Cluster, agency_of_key
 from actors.address import Address, Files
-from actors.agency_store import APPLICATION_ID, STEPS, AgencyStore
-from actors.keys import Key, digest
-from actors.tickets import Tickets
+from actors.agency.keys import Key, digest
+from actors.agency.store import APPLICATION_ID, STEPS, AgencyStore
+from actors.directory.tickets import Tickets
 from agency import InvalidInput, NotFound
 from agency.api.tenancy import AgencyInfo, KeyInfo
 from agency.store.store import LOCAL

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from actors import Cluster, Metrics
-from actors.tally import UNITS, Sums, Tally
+from actors.totals import UNITS, Sums, Tally
 from agency import events
 from agency.messages import ToolCall, Usage
 from tests.actors.conftest import Install

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors.address import Address, Files
-from actors.agency import checked_name
-from actors.alarms import Alarms
+from actors.agency.agency import checked_name
 from actors.answers import NotHere, Refusal, answer, unwrap
-from actors.placement import Placement, Room
+from actors.directory.alarms import Alarms
+from actors.directory.placement import Placement, Room
+from actors.directory.poison import Strikes
 from actors.settings import Settings, settings
-from actors.strikes import Strikes
 from agency import AgencyError, DefinitionError, InvalidInput, NotFound, errors
 from agency.clock import now_ms
 from agency.define.system import load_system

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from actors import AgencyHandle, Cluster, Settings, local_ray
+from actors import AgencyHandle, Cluster, Settings
+from actors.cluster import local_ray
 from actors.settings import settings
 from agency import DefinitionError, InvalidInput, NotFound
 from agency.models.providers.entry import Price, Provider

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from actors import schedules
-from actors.agency_store import STEPS, AgencyStore, peek_due
-from actors.schedules import QUEUE_MOST, Schedules
+from actors.agency import schedules
+from actors.agency.schedules import QUEUE_MOST, Schedules
+from actors.agency.store import STEPS, AgencyStore, peek_due
 from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongState
 from agency.events import timestamp
 from agency.schedules.occurrences import instant
@@ -394,7 +394,7 @@ async def test_of_runs_that_are_over_the_oldest_are_forgotten(office: Office, mo
 
 
 async def test_many_that_are_due_at_once_are_all_started(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.scheduling.BATCH", 7)
+    monkeypatch.setattr("actors.agency.scheduling.BATCH", 7)
     monkeypatch.setattr(schedules, "SCHEDULES_MOST", 30)
     for n in range(30):
         await office.schedule(f"s{n}")

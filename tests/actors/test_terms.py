@@ -9,8 +9,8 @@ import pytest
 
 from actors import Settings
 from actors.address import Address, Files
-from actors.agency_store import AgencyStore
-from actors.terms import TermsOfAgencies
+from actors.agency.store import AgencyStore
+from actors.host.terms import TermsOfAgencies
 from agency.api.tenancy import AgencyInfo, Budget
 from agency.models.providers.entry import Provider
 from agency.store.store import LOCAL

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from actors import local_ray
+from actors.cluster import local_ray
 from dashboard.gateway.examples import EXAMPLES
 from tests.actors.shop import calls, noting, say, task
 from tests.dashboard.talking import Json, create, finished

@@ -17,7 +17,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from actors import Settings, local_ray
+from actors import Settings
+from actors.cluster import local_ray
 from tests.actors.shop import calls, noting, say
 from tests.conftest import ROOT
 from tests.dashboard.talking import Json, create, finished, socket_events, stored

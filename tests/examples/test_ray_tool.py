@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from actors import local_ray
-from actors.local_ray import LocalRay
+from actors.cluster import local_ray
+from actors.cluster.local_ray import LocalRay
 from agency import LocalRuntime
 from examples.ray_tool import ORDERS, system
 from tests.actors.waiting import eventually

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from actors import Settings, local_ray
+from actors import Settings
+from actors.cluster import local_ray
 from agency import open_thread
 from tests.gateways import Server
 from tests.models.script import Reply

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import ray
 
-from actors import Settings, local_ray
+from actors import Settings
+from actors.cluster import local_ray
 
 ROOT = Path(__file__).parents[2]
 

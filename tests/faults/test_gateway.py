@@ -18,7 +18,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from actors import Settings, local_ray
+from actors import Settings
+from actors.cluster import local_ray
 from agency.client import Client
 from dashboard.gateway.found import notes
 from tests.actors.shop import calls, noting, say

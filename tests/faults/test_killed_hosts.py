@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import ray
 
-from actors import AgencyHandle, Cluster, Settings, ThreadHandle, local_ray
+from actors import AgencyHandle, Cluster, Settings, ThreadHandle
+from actors.cluster import local_ray
 from agency import Event, EventType
 from agency.store.looking import glance
 from tests.actors.shop import calls, say, script

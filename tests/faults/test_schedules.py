@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.agency_store import Creation
+from actors.agency.store import Creation
 from tests.actors.office import HOUR, MINUTE, Died, Office, never_dying
 
 Step = Callable[[], Awaitable[object]]
-Story = Callable[[Office], list[Step]]
+TrackedThread = Callable[[Office], list[Step]]
 
 
 def each_in_turn(office: Office) -> list[Step]:
@@ -46,7 +46,7 @@ async def outcome(office: Office) -> object:
 
 @pytest.mark.parametrize("story", [each_in_turn, side_by_side])
 async def test_whenever_an_agency_dies_each_occurrence_gets_one_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: Story
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: TrackedThread
 ) -> None:
     with monkeypatch.context() as patch:
         whole = Office(tmp_path / "whole", patch)

@@ -13,9 +13,9 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue, ValidationError
 
-from actors.agency_store import AgencyStore
-from actors.checking import Seq, checked
-from actors.schedules import Schedules, Start
+from actors.agency.schedules import Schedules, Start
+from actors.agency.store import AgencyStore
+from actors.validation import Seq, checked
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.local import HOPELESS

@@ -20,16 +20,16 @@ from typing import Any, Literal, Protocol, get_args
 
 from pydantic import JsonValue, ValidationError
 
-from actors.accounts import Accounts
 from actors.address import Address, Files
-from actors.agency_store import AgencyStore, Creation
+from actors.agency.accounts import Accounts
+from actors.agency.journal import Journal, JournalPage
+from actors.agency.schedules import ENDED
+from actors.agency.scheduling import Scheduler
+from actors.agency.store import AgencyStore, Creation
 from actors.build import FOR_AGENCIES
-from actors.checking import Seq, checked
-from actors.journal import Journal, JournalPage
-from actors.news import News
-from actors.schedules import ENDED
-from actors.scheduling import Scheduler
 from actors.settings import Settings
+from actors.updates import ThreadUpdate
+from actors.validation import Seq, checked
 from agency.api.tenancy import (
     AgencyInfo,
     AgencyUsage,
@@ -85,7 +85,7 @@ class Others(Protocol):
     async def create(self, creation: Creation) -> None:
         """Make a thread, if it is not there yet, and begin its first run."""
 
-    async def evict(self, address: Address) -> News | None:
+    async def evict(self, address: Address) -> ThreadUpdate | None:
         """Have whoever holds it close it; what it says of it, if somebody does."""
 
     async def announce(self, agency: str) -> None:
@@ -573,7 +573,7 @@ class Agency:
 
     # What they are doing, and their events in one row.
 
-    def take(self, news: Sequence[News]) -> None:
+    def take(self, news: Sequence[ThreadUpdate]) -> None:
         """Write down where threads stand, and tell those who wait for events."""
         if self.deleting:
             return

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from ray.exceptions import RayError
 
 from actors.address import Address, Files
+from actors.agency.journal import JournalPage, Span
 from actors.background import Background
 from actors.caller import Caller
-from actors.journal import JournalPage, Span
 from agency.errors import AgencyError, NotFound, Unavailable
 from agency.events import Event
 from agency.store.looking import events_between

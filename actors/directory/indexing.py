@@ -1,4 +1,4 @@
-"""News on their way into the agencies' files: gathered from all hosts, and written one agency after the other.
+"""Updates on their way into the agencies' files: gathered from all hosts, and written one agency after the other.
 
 That is done on the directory's own loop, and on shared storage a write takes its time. So there is a pause after each
 round, as long as the loop needs to be free most of the time; what comes meanwhile goes together in the next.
@@ -12,9 +12,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 
-from actors.agencies import Agencies
 from actors.background import Background
-from actors.news import News
+from actors.directory.agencies import Agencies
+from actors.updates import ThreadUpdate
 from agency.errors import NotFound
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class _Round:
     """What is written together."""
 
     def __init__(self) -> None:
-        self.news: dict[str, list[News]] = defaultdict(list)
+        self.news: dict[str, list[ThreadUpdate]] = defaultdict(list)
         self.done: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
 
 
@@ -40,7 +40,7 @@ class Desk:
         self._next: _Round | None = None
         self._writing = False
 
-    async def take(self, news: Iterable[News]) -> frozenset[str]:
+    async def take(self, news: Iterable[ThreadUpdate]) -> frozenset[str]:
         """Write news. Returns once that is done, with the agencies whose files could not be written."""
         if self._next is None:
             self._next = _Round()
@@ -52,7 +52,7 @@ class Desk:
             self._background.go(self._write_all())
         return await asyncio.shield(joined.done)
 
-    async def see_to(self, news: list[News]) -> None:
+    async def see_to(self, news: list[ThreadUpdate]) -> None:
         """Write news that nobody will tell again, however often it takes."""
         while left := await self.take(news):
             await asyncio.sleep(AGAIN_SECONDS)
@@ -74,7 +74,7 @@ class Desk:
         finally:
             self._writing = False
 
-    def _write(self, agency: str, news: list[News]) -> bool:
+    def _write(self, agency: str, news: list[ThreadUpdate]) -> bool:
         try:
             self._agencies.take(agency, news)
         except NotFound:

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors import accounts, schedules
-from actors.agency_store import AgencyStore
-from actors.news import News
+from actors.agency import accounts, schedules
+from actors.agency.store import AgencyStore
+from actors.updates import ThreadUpdate
 
 ROWS_MOST = 1_000
 
@@ -79,7 +79,7 @@ class Journal:
         rows = self._store.rows(_END)
         return int(rows[0][0]) if rows else 0
 
-    def take(self, news: Iterable[News]) -> None:
+    def take(self, news: Iterable[ThreadUpdate]) -> None:
         """Write down where threads stand, and the events that are new."""
         with self._store.transaction() as db:
             end = self.end
@@ -104,7 +104,7 @@ class Journal:
         return JournalPage(tuple(spans), upto)
 
 
-def _take(db: sqlite3.Connection, end: int, news: News) -> int:
+def _take(db: sqlite3.Connection, end: int, news: ThreadUpdate) -> int:
     """The cursor of the latest event then."""
     known = db.execute(_KNOWN, (news.address.thread, news.born)).fetchone()
     if known is None:

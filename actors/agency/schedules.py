@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic_core import from_json
 
-from actors.agency_store import AgencyStore
+from actors.agency.store import AgencyStore
 from agency.errors import InvalidInput, NotFound, WrongState
 from agency.events import timestamp
 from agency.schedules.occurrences import Timing, instant

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from actors.address import Address
-
-Role = Literal["shared", "dedicated"]
+from actors.status import Role
 
 
 @dataclass(slots=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 import structlog
 from ray.exceptions import RayError
 
 from actors.address import Address
 from actors.background import Background
-from actors.tally import Tally, Totals
+from actors.totals import Tally, Totals
+from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.clock import now_ms
 from agency.errors import AgencyError
 from agency.events import NewEvent
@@ -31,44 +31,15 @@ LATER = 1.0
 RETRY_SECONDS = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """Where a thread stands. News of a lower seq than what is known mean nothing."""
-
-    address: Address
-    born: str
-    """When it was created, which tells it from another one that had its id before."""
-    seq: int
-    status: RunStatus
-    reason: PauseReason | None
-    at: int
-    instead_of: int | None = None
-    """A seq that it was known to have reached and has lost: the files are from an earlier time than the agency's."""
-    spent: Spent = Spent()
-    """What all its runs have used so far."""
-    children: Spent = Spent()
-    """The same of its children, as far as they have reported."""
+Send = Callable[[list[ThreadUpdate], Totals], Awaitable[UpdatesTaken]]
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What the directory answers."""
-
-    watched: frozenset[str]
-    """The agencies whose events somebody waits for."""
-    left: frozenset[str] = frozenset()
-    """Those whose files could not be written: tell it again."""
-
-
-Send = Callable[[list[News], Totals], Awaitable[Taken]]
-
-
-class Story:
+class TrackedThread:
     """Where one thread stands, as far as its host knows."""
 
     __slots__ = ("_newsroom", "address", "at", "born", "children", "reason", "seq", "spent", "status")
 
-    def __init__(self, newsroom: Newsroom, address: Address, born: str) -> None:
+    def __init__(self, newsroom: UpdateSender, address: Address, born: str) -> None:
         self._newsroom = newsroom
         self.address = address
         self.born = born
@@ -88,32 +59,32 @@ class Story:
         self._newsroom.note(self, events, changed=changed)
 
     @property
-    def news(self) -> News:
+    def news(self) -> ThreadUpdate:
         assert self.status is not None
         told = (self.seq, self.status, self.reason, self.at)
-        return News(self.address, self.born, *told, spent=self.spent, children=self.children)
+        return ThreadUpdate(self.address, self.born, *told, spent=self.spent, children=self.children)
 
 
-class Newsroom:
+class UpdateSender:
     def __init__(self, send: Send, background: Background) -> None:
         self._send = send
         self._background = background
-        self._stories: dict[Address, Story] = {}
-        self._unsent: set[Story] = set()
-        self._sending: set[Story] = set()
+        self._stories: dict[Address, TrackedThread] = {}
+        self._unsent: set[TrackedThread] = set()
+        self._sending: set[TrackedThread] = set()
         self._watched: frozenset[str] = frozenset()
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
         self.tally = Tally()
 
-    def story(self, address: Address, born: str) -> Story:
+    def story(self, address: Address, born: str) -> TrackedThread:
         """Begin to follow a thread, or go on with it."""
         known = self._stories.get(address)
         if known is None or known.born != born:
-            known = self._stories[address] = Story(self, address, born)
+            known = self._stories[address] = TrackedThread(self, address, born)
         return known
 
-    def note(self, story: Story, events: Sequence[NewEvent], *, changed: bool) -> None:
+    def note(self, story: TrackedThread, events: Sequence[NewEvent], *, changed: bool) -> None:
         """A story goes on."""
         self.tally.count(events)
         self._unsent.add(story)
@@ -125,16 +96,16 @@ class Newsroom:
         if self._unsent:
             self._send_within(SOON)
 
-    def untold(self, agency: str) -> list[News]:
+    def untold(self, agency: str) -> list[ThreadUpdate]:
         """What the directory does not know yet of an agency's threads."""
         return [story.news for story in self._unsent | self._sending if story.address.agency == agency]
 
-    def latest(self, address: Address) -> News | None:
+    def latest(self, address: Address) -> ThreadUpdate | None:
         """Where a thread stands, told or not; None if it has done nothing here."""
         story = self._stories.get(address)
         return story.news if story is not None and story.seq else None
 
-    def end(self, address: Address) -> News | None:
+    def end(self, address: Address) -> ThreadUpdate | None:
         """A thread is no longer here. What the directory does not know of it yet, if anything."""
         story = self._stories.pop(address, None)
         untold = story is not None and (story in self._unsent or story in self._sending)

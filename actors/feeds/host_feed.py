@@ -11,9 +11,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from actors.address import Address
-from actors.system_agent import SystemAgent
 from agency.thread.feed import Place, Reader
 
 PULL_SECONDS = 10.0
@@ -26,7 +26,18 @@ BATCH_EVENTS = 2_000
 LOST_SECONDS = 30.0
 
 Fed = tuple[int, tuple[tuple[int, str], ...]]
-"""News for one subscription: its number, and events as seq and JSON. What is not stored has seq 0."""
+"""What is new for one subscription: its number, and events as seq and JSON. What is not stored has seq 0."""
+
+
+class FollowedThread(Protocol):
+    """A thread that is awake in this host, as its feeds see it."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    def reader(self, after: int) -> Reader: ...
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ class _Followed:
     """A thread, and the places of those who read it."""
 
     address: Address
-    agent: SystemAgent
+    agent: FollowedThread
     readers: dict[int, Reader]
     ignore: Callable[[], None]
 
@@ -50,9 +61,9 @@ class Consumer:
     """Everything that one consumer follows at this host, by the consumer's own numbers."""
 
     def __init__(self) -> None:
-        self._followed: dict[SystemAgent, _Followed] = {}
-        self._agents: dict[int, SystemAgent] = {}
-        self._fresh: dict[SystemAgent, None] = {}
+        self._followed: dict[FollowedThread, _Followed] = {}
+        self._agents: dict[int, FollowedThread] = {}
+        self._fresh: dict[FollowedThread, None] = {}
         self._gone: list[int] = []
         self._changed = asyncio.Event()
         self._pulling = 0
@@ -62,7 +73,7 @@ class Consumer:
     def watched(self) -> set[Address]:
         return {followed.address for followed in self._followed.values()}
 
-    def follow(self, number: int, address: Address, agent: SystemAgent | None, after: int) -> None:
+    def follow(self, number: int, address: Address, agent: FollowedThread | None, after: int) -> None:
         """Follow a thread after a seq; one that is not awake is gone."""
         self.drop(number)
         if agent is None:
@@ -154,6 +165,6 @@ class Consumer:
                 fed.append((number, events))
         return left
 
-    def _note(self, agent: SystemAgent) -> None:
+    def _note(self, agent: FollowedThread) -> None:
         self._fresh[agent] = None
         self._changed.set()

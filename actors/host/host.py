@@ -25,19 +25,21 @@ from pydantic import JsonValue
 from ray.exceptions import RayError
 from structlog.contextvars import bound_contextvars
 
-from actors import logs, tasks
+from actors import logs
 from actors.address import Address, Files
-from actors.agency_store import Creation, peek_blueprints
+from actors.agency.store import Creation, peek_blueprints
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.caller import Caller, find_directory
-from actors.feeding import Batch, Consumer
-from actors.news import News, Newsroom, Story, Taken
-from actors.placement import Role
+from actors.feeds.host_feed import Batch, Consumer
+from actors.host import tasks
+from actors.host.system_agent import SystemAgent
+from actors.host.terms import TermsOfAgencies
+from actors.host.update_sender import TrackedThread, UpdateSender
 from actors.settings import Settings, load_system
-from actors.system_agent import SystemAgent
-from actors.tally import Totals
-from actors.terms import TermsOfAgencies
+from actors.status import Role
+from actors.totals import Totals
+from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.approvals.rules import Policy
 from agency.children.parcels import AnyParcel, Cancel, Note, Report, Spawn
 from agency.clock import now_ms
@@ -137,7 +139,7 @@ class Host:
         self._turns = Turns()
         self._consumers: dict[str, Consumer] = {}
         self._background = Background(name)
-        self._newsroom = Newsroom(self._tell, self._background)
+        self._newsroom = UpdateSender(self._tell, self._background)
         self._terms = TermsOfAgencies(settings)
         self._sweeping = False
         os.environ.update(settings.environment)
@@ -168,7 +170,7 @@ class Host:
         system = AgentSystem("demo:instant").defaults().add_agent(name="nobody", description="-", prompt="-")
         metadata = ThreadMetadata(id="nobody", agent_type="nobody", created_at=timestamp(now_ms()))
         creation = Creation(metadata=metadata, blueprint=system.agents["nobody"])
-        newsroom = Newsroom(_to_nobody, self._background)
+        newsroom = UpdateSender(_to_nobody, self._background)
         nobodys = Address("nobody", "nobody")
         runtime = ThreadRuntime(nobodys, self._caller, system, self._settings, newsroom, self._terms)
         rehearsals = self._settings.data_dir / "ray"  # what a killed one leaves there goes with the local Ray
@@ -199,7 +201,7 @@ class Host:
 
         return await answer(activate())
 
-    async def evict(self, address: Address) -> News | None:
+    async def evict(self, address: Address) -> ThreadUpdate | None:
         """Close a thread; where it stood, if it was here."""
         async with self._turns.of(address):
             awake, latest = self._awake.pop(address, None), None
@@ -259,7 +261,7 @@ class Host:
         if (reading := self._consumers.pop(consumer, None)) is not None:
             reading.close()
 
-    async def untold(self, agency: str) -> list[News]:
+    async def untold(self, agency: str) -> list[ThreadUpdate]:
         """What the directory does not know yet of an agency's threads."""
         return self._newsroom.untold(agency)
 
@@ -350,9 +352,9 @@ class Host:
             untold = self._newsroom.end(address)
         await self._caller.released(address, awake.n, wake_at, untold)
 
-    async def _tell(self, news: list[News], totals: Totals) -> Taken:
+    async def _tell(self, news: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
         call = self._caller.remote.directory.take_news.options(max_task_retries=0)
-        taken: Taken = unwrap(await call.remote(self._name, news, totals))
+        taken: UpdatesTaken = unwrap(await call.remote(self._name, news, totals))
         return taken
 
 
@@ -376,7 +378,7 @@ class HostCaller:
             return await self.remote.call(address, method, *args)
         return unwrap(answered)
 
-    async def released(self, address: Address, n: int, wake_at: int | None, untold: News | None) -> None:
+    async def released(self, address: Address, n: int, wake_at: int | None, untold: ThreadUpdate | None) -> None:
         with suppress(RayError):  # the next directory will ask, and look into the files
             await self.remote.directory.released.remote(address, n, wake_at, untold)
 
@@ -390,7 +392,7 @@ class ThreadRuntime:
         caller: HostCaller,
         system: AgentSystem,
         settings: Settings,
-        newsroom: Newsroom,
+        newsroom: UpdateSender,
         terms: TermsOfAgencies,
     ) -> None:
         self._address = address
@@ -400,7 +402,7 @@ class ThreadRuntime:
         self._settings = settings
         self._newsroom = newsroom
         self._terms = terms
-        self._story: Story | None = None
+        self._story: TrackedThread | None = None
 
     def agents(self) -> Mapping[str, Blueprint]:
         own = peek_blueprints(Files(self._settings.data_dir).of(Address(self._agency)))
@@ -456,8 +458,8 @@ class ThreadRuntime:
             await self.deliver(order.refused(str(error)))
 
 
-async def _to_nobody(news: list[News], totals: Totals) -> Taken:
-    return Taken(frozenset())
+async def _to_nobody(news: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
+    return UpdatesTaken(frozenset())
 
 
 def _raise_file_limit() -> None:

@@ -22,7 +22,7 @@ from actors.address import Address
 from actors.answers import NotHere
 from actors.background import Background
 from actors.caller import Caller, Handle
-from actors.feeding import Batch
+from actors.feeds.host_feed import Batch
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)

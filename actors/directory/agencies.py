@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from actors.address import Address, Files
-from actors.agency import Agency, Others, System
-from actors.news import News
+from actors.agency.agency import Agency, Others, System
 from actors.settings import Settings
+from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
 from agency.errors import AgencyError, NotFound
 
@@ -41,7 +41,7 @@ class Agencies:
         with self._serving(agency_id, agency):
             return await agency.method(method)(*args, **kwargs)
 
-    def take(self, agency_id: str, news: Sequence[News]) -> None:
+    def take(self, agency_id: str, news: Sequence[ThreadUpdate]) -> None:
         """Have an agency write down where its threads stand."""
         self._open(agency_id).take(news)
 

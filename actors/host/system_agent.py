@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from actors.agency_store import Creation
-from actors.checking import Seq, checked
+from actors.agency.store import Creation
 from actors.settings import Settings
+from actors.validation import Seq, checked
 from agency.children.parcels import Cancel, Note, Report
 from agency.define.blueprint import Blueprint
 from agency.define.system import AgentSystem

@@ -25,22 +25,22 @@ from ray.exceptions import RayError
 
 from actors import logs
 from actors.address import Address, Files
-from actors.agencies import Agencies
-from actors.agency_store import Creation, is_unfinished, peek_due, peek_heads
-from actors.alarms import Alarms
+from actors.agency.store import Creation, is_unfinished, peek_due, peek_heads
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.caller import Place
-from actors.census import Census
-from actors.fleet import Fleet
-from actors.host import Misplaced
-from actors.indexing import Desk
-from actors.news import News, Taken
+from actors.directory.agencies import Agencies
+from actors.directory.alarms import Alarms
+from actors.directory.counts import Census
+from actors.directory.fleet import Fleet
+from actors.directory.indexing import Desk
+from actors.directory.poison import Strikes
+from actors.directory.tickets import Tickets
+from actors.host.host import Misplaced
 from actors.settings import Settings, load_system
 from actors.status import Metrics, Readiness, Status
-from actors.strikes import Strikes
-from actors.tally import UNITS, Totals
-from actors.tickets import Tickets
+from actors.totals import UNITS, Totals
+from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.api.tenancy import AgencyInfo
 from agency.children.parcels import Report
 from agency.clock import now_ms
@@ -181,7 +181,7 @@ class Directory:
         """Where a thread is awake; it is woken if it is not. `missed` is an activation that was not to be found."""
         return await answer(self._locate(address, missed))
 
-    async def released(self, address: Address, n: int, wake_at: int | None, untold: News | None) -> None:
+    async def released(self, address: Address, n: int, wake_at: int | None, untold: ThreadUpdate | None) -> None:
         """A host has let a thread go, with what it has not told of it yet: the host may be given back for that."""
         await self._started.wait()
         if untold is not None:
@@ -193,12 +193,12 @@ class Directory:
             if wake_at is not None:
                 self._alarms.set(address, wake_at)
 
-    async def take_news(self, host: str, news: list[News], totals: Totals) -> Taken:
+    async def take_news(self, host: str, news: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
         """A host tells where its threads stand."""
         await self._started.wait()
         self._fleet.count(host, totals)
         left = await self._desk.take(news)
-        return Taken(self._agencies.watched(), left)
+        return UpdatesTaken(self._agencies.watched(), left)
 
     async def create_agency(self, info: AgencyInfo) -> Refusal | None:
         """Make an agency, if it is not there yet."""
@@ -235,7 +235,7 @@ class Directory:
         if news := [each for some in told for each in some]:
             await self._desk.take(news)
 
-    async def _untold(self, host: str, agency: str) -> list[News]:
+    async def _untold(self, host: str, agency: str) -> list[ThreadUpdate]:
         entry = self._fleet.get(host)
         try:
             async with asyncio.timeout(HEAR_SECONDS):
@@ -331,7 +331,7 @@ class Directory:
         """Make a thread, if it is not there yet, and begin its first run."""
         await self._move(Address(creation.metadata.agency_id, creation.metadata.id), creation)
 
-    async def evict(self, address: Address) -> News | None:
+    async def evict(self, address: Address) -> ThreadUpdate | None:
         """Have a thread closed and forgotten: its file is gone. Where it stood, if it was awake."""
         if (under_way := self._moving.get(address)) is not None:
             await asyncio.wait({under_way})
@@ -532,8 +532,8 @@ class Directory:
         self._strikes.forgive(address)
 
 
-def _news(address: Address, seen: Glance, head: int = 0) -> News:
+def _news(address: Address, seen: Glance, head: int = 0) -> ThreadUpdate:
     """What a file tells of its thread, instead of its host; `head` is what was known of it before."""
     lost = head if seen.seq < head else None
     told = (seen.seq, seen.status, seen.reason, seen.at)
-    return News(address, seen.born, *told, lost, spent=seen.spent, children=seen.children)
+    return ThreadUpdate(address, seen.born, *told, lost, spent=seen.spent, children=seen.children)

@@ -22,11 +22,11 @@ from actors.address import Address
 from actors.answers import Refusal, unwrap
 from actors.background import Background
 from actors.caller import Handle, Place
-from actors.host import HOST_PREFIX, Host, HostLoad, Inventory
-from actors.placement import Placement, Room
+from actors.directory.placement import Placement, Room
+from actors.host.host import HOST_PREFIX, Host, HostLoad, Inventory
 from actors.settings import Settings
 from actors.status import HostStatus, NodeStatus
-from actors.tally import Sums, Totals
+from actors.totals import Sums, Totals
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)

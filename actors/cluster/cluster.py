@@ -22,19 +22,20 @@ from pydantic import JsonValue
 from ray.exceptions import ActorDiedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors import build, local_ray
+from actors import build
 from actors.address import Address, Files
-from actors.agency import ThreadPage, checked_name
-from actors.agency_feed import AgencySubscription, AgencyWatcher, EventReader
-from actors.agency_store import peek_info
+from actors.agency.agency import ThreadPage, checked_name
+from actors.agency.journal import JournalPage
+from actors.agency.keys import Key, digest
+from actors.agency.store import peek_info
 from actors.answers import unwrap
 from actors.caller import Caller, Handle, find_directory
-from actors.directory import Directory
-from actors.journal import JournalPage
-from actors.keys import Key, digest
+from actors.cluster import local_ray
+from actors.directory.directory import Directory
+from actors.feeds.agency_watcher import AgencySubscription, AgencyWatcher, EventReader
+from actors.feeds.watcher import Subscription, Watcher
 from actors.settings import Settings, load_system, settings
 from actors.status import Metrics, Readiness, Status
-from actors.watching import Subscription, Watcher
 from agency.api.tenancy import (
     AgencyInfo,
     AgencyUsage,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from actors.agency_store import AgencyStore
+from actors.agency.store import AgencyStore
 from agency.api.tenancy import AgencyUsage, Budget, Use
 from agency.spending import Spent, add_costs
 
