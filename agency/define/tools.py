@@ -22,6 +22,7 @@ import docstring_parser
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict, Unpack
 
+from agency.backoff import Backoff
 from agency.define.arguments import AnyFunction, Arguments, arguments_of
 from agency.errors import DefinitionError
 from agency.models.interface import ToolSpec
@@ -45,7 +46,7 @@ class RetryPolicy:
     max_delay: float = 30.0
 
     def delay_ms(self, attempt: int) -> int:
-        return int(min(self.base_delay * 2 ** (attempt - 1), self.max_delay) * 1000)
+        return Backoff(self.base_delay, self.max_delay).delay_ms(attempt)
 
 
 @with_config(ConfigDict(extra="forbid"))
