@@ -6,14 +6,13 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 
 from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, Anybody, Doorkeeper
-from dashboard.gateway.examples import EXAMPLES
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import Lines
+from dashboard.gateway.openapi import describe
 from dashboard.gateway.routes import (
     agencies,
     blueprints,
@@ -60,7 +59,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.include_router(installation.router)
     app.include_router(pages.router)
     app.get("/openapi.json", include_in_schema=False)(_document)
-    app.openapi = lambda: _describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -75,19 +74,3 @@ def create_app(settings: GatewaySettings) -> FastAPI:
 async def _document(request: Request, who: Anybody) -> dict[str, Any]:
     app: FastAPI = request.app
     return app.openapi()
-
-
-def _describe(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        schemas = document["components"]["schemas"]
-        schemas["Problem"] = problems.Problem.model_json_schema()
-        for name in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(name, None)  # FastAPI's way to refuse; ours is a Problem
-        for model, example in EXAMPLES.items():
-            schemas[model.__name__].setdefault("examples", [example])
-        for path in document["paths"].values():
-            for operation in path.values():
-                operation["responses"].pop("422", None)
-        app.openapi_schema = document
-    return app.openapi_schema
