@@ -48,7 +48,8 @@ from agency.store.forking import find_origin, make_fork
 from agency.store.looking import glance, holds_thread
 from agency.store.store import Storage
 from agency.thread.calls import perform
-from agency.thread.thread import Thread, acceptable
+from agency.thread.invocation import checked_invocation
+from agency.thread.thread import Thread
 from agency.turn.outcomes import CallOutcome
 
 log = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ class LocalRuntime:
     ) -> Thread:
         """A new thread that begins as another one was: after one of its events, before one of its user's messages, or
         as it is now. With a message it goes on at once. The other one is not changed, whatever it is doing."""
-        first = () if message == () else acceptable(message)
+        first = None if message == () else checked_invocation(message)
         new = self._new_id(thread_id)
         self._check_open()
         origin = await asyncio.to_thread(find_origin, self._path(source), after=after_seq, before=before_message)
@@ -148,8 +149,8 @@ class LocalRuntime:
         self._kept.add(new)
         fork = await self._awake(new)
         fork.introduce()
-        if first:
-            await fork.send(first)
+        if first is not None:
+            await fork.accept(first)
         return fork
 
     async def thread(self, thread_id: str) -> Thread:

@@ -57,7 +57,7 @@ from agency.schedules.schedule import Schedule, ScheduleInfo
 from agency.spending import Spent
 from agency.store.forking import find_origin
 from agency.store.looking import glance
-from agency.thread.thread import acceptable
+from agency.thread.invocation import checked_messages
 from agency.turn.state import Limits, PauseReason, RunStatus
 from agency.wire import Wire, explain, sayable, sayable_text
 
@@ -376,7 +376,7 @@ class Agency:
         schedule_id: str | None = None,
     ) -> ThreadMetadata:
         """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
-        first = acceptable(messages, longest=self._settings.message_chars) if messages else ()
+        first = checked_messages(messages, longest=self._settings.message_chars) if messages else ()
         address = Address(self._id, thread_id or f"thr_{secrets.token_hex(10)}")
         if self._store.is_being_deleted(address.thread):
             raise WrongState(f"thread {address.thread!r} is being deleted")
@@ -419,7 +419,7 @@ class Agency:
     ) -> ThreadMetadata:
         """A new thread that begins as another one was, at work if there are messages. With the id of one that was made
         so, that one."""
-        first = acceptable(messages, longest=self._settings.message_chars) if messages else ()
+        first = checked_messages(messages, longest=self._settings.message_chars) if messages else ()
         address = Address(self._id, thread_id or f"thr_{secrets.token_hex(10)}")
         if self._store.is_being_deleted(address.thread):
             raise WrongState(f"thread {address.thread!r} is being deleted")
@@ -555,7 +555,7 @@ class Agency:
 
     async def accept(self, schedule: Schedule) -> None:
         """Refuse a schedule that could start no thread now."""
-        acceptable(schedule.message, longest=self._settings.message_chars)
+        checked_messages(schedule.message, longest=self._settings.message_chars)
         await self._active(schedule.agent_type)
 
     async def begin(self, thread_id: str, schedule: ScheduleInfo) -> None:

@@ -57,7 +57,7 @@ from agency.metadata import RequestContext, ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.store.draft import When
-from agency.thread.thread import acceptable
+from agency.thread.invocation import checked_messages
 from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits, PauseReason, RunStatus
@@ -369,7 +369,7 @@ class AgencyHandle:
     ) -> ThreadHandle:
         """A new thread for an agent, at work at once if there is a message; `files` are text by path. `limits` and
         `output_schema` are in the place of the blueprint's, for that first run."""
-        messages = () if message == () else acceptable(message)
+        messages = () if message == () else checked_messages(message)
         new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
         given: dict[str, Any] = {"request": request, "limits": limits, "files": files}
         await self._call("create_thread", agent_type, messages, thread_id=new, output_schema=output_schema, **given)
@@ -458,7 +458,7 @@ class ThreadHandle:
     ) -> ThreadHandle:
         """A new thread that begins as this one was: after one of its events, before one of its user's messages, or as
         it is now. With a message it goes on at once. This one is not changed, whatever it is doing."""
-        messages = () if message == () else acceptable(message)
+        messages = () if message == () else checked_messages(message)
         new = thread_id or f"thr_{secrets.token_hex(10)}"  # ours, so that repeating the call makes no second one
         where: dict[str, Any] = {"after_seq": after_seq, "before_message": before_message, "request": request}
         agency = self.address.agency

@@ -25,7 +25,8 @@ from agency.store.draft import When
 from agency.store.forking import Cut, make_fork
 from agency.store.store import Storage
 from agency.thread.feed import Reader
-from agency.thread.thread import Thread, acceptable
+from agency.thread.invocation import checked_invocation
+from agency.thread.thread import Thread
 from agency.thread.views import Accepted, FileInfo, RunEnvelope, RunState, ThreadState
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
@@ -112,10 +113,16 @@ class SystemAgent:
         output_schema: Schema | None = None,
         when: When = "next_step",
     ) -> Accepted:
-        accepted = acceptable(message, longest=self._message_chars)
-        return await self._thread.send(
-            accepted, idempotency_key=key, limits=limits, files=files, output_schema=output_schema, when=when
+        invocation = checked_invocation(
+            message,
+            idempotency_key=key,
+            limits=limits,
+            files=files,
+            output_schema=output_schema,
+            when=when,
+            longest=self._message_chars,
         )
+        return await self._thread.accept(invocation)
 
     @checked
     async def decide(self, decisions: Mapping[str, Decision], *, key: str | None = None) -> None:

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from pydantic import TypeAdapter
+
 from agency.approvals.rules import approval_id
 from agency.approvals.tools import GuardedTool
 from agency.errors import InvalidInput, WrongState
 from agency.redaction import restored
 from agency.turn.effects import PendingCall
-from agency.turn.outcomes import Always, Decision, Edit
+from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Respond
 from agency.turn.state import WaitingTools
+from agency.validation import valid
+from agency.wire import sayable, sayable_text
+
+_DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,23 @@ class Decided:
     """By the ids of the calls, with arguments as they will run."""
     always: frozenset[str]
     """The tools that nobody has to be asked about any more."""
+
+
+def as_decisions(given: Mapping[str, Decision]) -> dict[str, Decision]:
+    """What a caller gives, as decisions: of the right types, and in texts that can be stored."""
+    return {name: _sayable(decision) for name, decision in valid(_DECISIONS, dict(given), "decisions").items()}
+
+
+def _sayable(decision: Decision) -> Decision:
+    match decision:
+        case Deny(reason=reason):
+            return Deny(reason=sayable_text(reason))
+        case Respond(content=content):
+            return Respond(content=sayable_text(content))
+        case Edit(args=args):
+            return Edit(args={sayable_text(name): sayable(value) for name, value in args.items()})
+        case Approve() | Always():
+            return decision
 
 
 def checked_decisions(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Self, TypeVar
+from typing import Self
 
-from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
 from agency import events
-from agency.approvals.decisions import Decided, checked_decisions
+from agency.approvals.decisions import Decided, as_decisions, checked_decisions
 from agency.approvals.rules import NO_POLICY, Policy, approve_always
 from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Cancel, Note, Report
@@ -23,12 +21,12 @@ from agency.clock import now_ms
 from agency.define.blueprint import Blueprint, chain_of
 from agency.define.context import ToolContext
 from agency.define.hooks import ChildReport
-from agency.define.output import OutputType, as_schema
+from agency.define.output import OutputType
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
-from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, TooLarge, WrongState
+from agency.errors import AgencyError, HookFailed, InvalidInput, NotFound, WrongState
 from agency.events import Event, EventType, NewEvent
-from agency.messages import IMAGE_BYTES, MESSAGE_CHARS, Image, Message, ToolCall
+from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.redaction import shown
@@ -44,6 +42,7 @@ from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
 from agency.thread.driver import AGENT_ORIGIN, Driver, RunTerms
 from agency.thread.feed import Feed, Reader
+from agency.thread.invocation import Invocation, checked_invocation, checked_key
 from agency.thread.mail import Clock, Postman
 from agency.thread.pipeline import Pipeline
 from agency.thread.views import (
@@ -60,9 +59,9 @@ from agency.thread.views import (
     status_of,
 )
 from agency.turn import effects as fx
-from agency.turn.outcomes import Always, Approve, CallOutcome, Decision, Deny, Edit, Respond
+from agency.turn.outcomes import Approve, CallOutcome, Decision, Deny
 from agency.turn.state import Limits, WaitingTools
-from agency.wire import explain, sayable, sayable_text
+from agency.validation import valid
 
 log = logging.getLogger(__name__)
 
@@ -253,39 +252,49 @@ class Thread:
         are there when the message is.
         """
         self._check_alive()
-        messages = acceptable(message)
-        output = None if output_schema is None else as_schema(output_schema)
-        when = _valid(_WHEN, when, "`when`")
-        handed_in = await self._with_files(files) if files else self._store.draft()
-        if limits is not None:
-            limits = _valid(_LIMITS, limits, "limits")
-        if idempotency_key is not None:
-            idempotency_key = _valid(_KEY, idempotency_key, "idempotency key")
-        if idempotency_key is not None and (known := records.request(self._store, idempotency_key)) is not None:
+        invocation = checked_invocation(
+            message,
+            idempotency_key=idempotency_key,
+            limits=limits,
+            files=files,
+            output_schema=output_schema,
+            when=when,
+        )
+        return await self.accept(invocation)
+
+    async def accept(self, invocation: Invocation) -> Accepted:
+        """Take what `send` takes, checked already."""
+        self._check_alive()
+        handed_in = await self._with_files(invocation.files) if invocation.files else self._store.draft()
+        key, when = invocation.idempotency_key, invocation.when
+        if key is not None and (known := records.request(self._store, key)) is not None:
             return Accepted.model_validate({"run_id": run_id(self.id, known[0]), "status": known[1]})
         joins = self._driver.active
         draft = self._store.draft(self._driver.n if joins else self._driver.n + 1)
         draft.statements += handed_in.statements
-        draft.emit(events.request_accepted(idempotency_key))
+        draft.emit(events.request_accepted(key))
         waits = joins and when == "next_run"
         run = draft.run + waits
         status: AcceptedStatus = "queued" if waits else self._status() if joins else "running"
-        if idempotency_key is not None:
-            records.remember_request(draft, idempotency_key, status, run)
+        if key is not None:
+            records.remember_request(draft, key, status, run)
         if joins:
-            terms = RunTerms(limits=limits, output=output).model_dump_json() if waits else None
-            for each in messages:
-                draft.post(each, when, terms)
+            given = RunTerms(limits=invocation.limits, output=invocation.output_schema)
+            terms = given.model_dump_json() if waits else None
+            for message in invocation.messages:
+                draft.post(message, when, terms)
             self._driver.commit(draft)
             if when == "now" and self._driver.interruptible:
                 await self._driver.interrupt()
         else:
-            self._driver.begin(draft, messages, limits, output)
+            self._driver.begin(draft, invocation.messages, invocation.limits, invocation.output_schema)
         return Accepted(run_id=run_id(self.id, run), status=status)
 
     async def put_files(self, files: Mapping[str, str | bytes]) -> None:
         """Give the agent files, by path, in the place of those it has under these paths."""
-        self._driver.commit(await self._with_files(files))
+        self._check_alive()
+        given = valid(_FILES, dict(files), "files")
+        self._driver.commit(await self._with_files(given))
 
     async def delete_file(self, path: str) -> None:
         """Take a file from the agent."""
@@ -300,8 +309,7 @@ class Thread:
     async def _with_files(self, files: Mapping[str, str | bytes]) -> Draft:
         self._check_alive()
         draft = self._store.draft()
-        given = _valid(_FILES, dict(files), "files")
-        await self._pipeline.on_files(draft, given)
+        await self._pipeline.on_files(draft, files)
         self._check_alive()
         return draft
 
@@ -311,9 +319,8 @@ class Thread:
         A call's `approval_id` names it with exactly its arguments: if they are others by now, or somebody else has
         answered, nothing changes and `WrongState` is raised. With an `idempotency_key`, deciding again changes nothing.
         """
-        given = {call_id: _sayable(d) for call_id, d in _valid(_DECISIONS, dict(decisions), "decisions").items()}
-        if idempotency_key is not None:
-            idempotency_key = _valid(_KEY, idempotency_key, "idempotency key")
+        given = as_decisions(decisions)
+        idempotency_key = checked_key(idempotency_key)
         if self._is_known(idempotency_key):
             return
         decided = self._checked_decisions(given)
@@ -534,13 +541,16 @@ class Thread:
         return RunState(run_id=self._driver.run_id, status=status_of(machine), step=machine.turn, reason=machine.paused)
 
     async def state(self) -> ThreadState:
+        """The thread and its latest run, both as they are after the same commit."""
         self._check_alive()
-        return ThreadState(
+        more = await self._pipeline.state(self._store.draft())
+        return ThreadState(  # nothing is awaited from here on, so messages and run agree
             messages=tuple(_for_people(message, self._pipeline.tools) for message in self._store.messages()),
             tools=tuple(tool.spec for tool in self._pipeline.tools.values()),
             thread=self.metadata,
+            run=self.run_state(),
             model=chain_of(self.blueprint.model or self._system.default_model)[0].model,
-            more=await self._pipeline.state(self._store.draft()),
+            more=more,
         )
 
     async def files(self) -> tuple[FileInfo, ...]:
@@ -688,32 +698,7 @@ def _tables(system: AgentSystem, blueprint: Blueprint) -> dict[str, tuple[str, .
     }
 
 
-_LIMITS = TypeAdapter(Limits)
-_WHEN: TypeAdapter[When] = TypeAdapter(When)
-_DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
-_KEY = TypeAdapter(Annotated[str, StringConstraints(strict=True, min_length=1, max_length=256)])
-_MESSAGES = TypeAdapter(tuple[Message, ...])
 _FILES: TypeAdapter[dict[str, str | bytes]] = TypeAdapter(dict[str, str | bytes])
-Validated = TypeVar("Validated")
-
-
-def _valid(adapter: TypeAdapter[Validated], given: object, what: str) -> Validated:
-    try:
-        return adapter.validate_python(given)
-    except ValidationError as error:
-        raise InvalidInput(f"wrong {what}: {explain(error)}") from error
-
-
-def _sayable(decision: Decision) -> Decision:
-    match decision:
-        case Deny(reason=reason):
-            return Deny(reason=sayable_text(reason))
-        case Respond(content=content):
-            return Respond(content=sayable_text(content))
-        case Edit(args=args):
-            return Edit(args={sayable_text(name): sayable(value) for name, value in args.items()})
-        case Approve() | Always():
-            return decision
 
 
 def _for_people(message: Message, tools: Mapping[str, Tool]) -> Message:
@@ -725,36 +710,3 @@ def _for_people(message: Message, tools: Mapping[str, Tool]) -> Message:
         for call, tool in ((call, tools.get(call.name)) for call in message.tool_calls)
     )
     return message.model_copy(update={"tool_calls": calls})
-
-
-def acceptable(message: str | Message | Sequence[Message], *, longest: int = MESSAGE_CHARS) -> tuple[Message, ...]:
-    """The messages as a thread takes them from outside; `InvalidInput` says what is wrong with them."""
-    if isinstance(message, str):
-        message = Message(role="user", content=message)
-    messages = _valid(_MESSAGES, (message,) if isinstance(message, Message) else message, "message")
-    if not messages:
-        raise InvalidInput("there is no message")
-    for one in messages:
-        if one.role not in ("user", "system") or one.tool_calls or one.tool_call_id:
-            raise InvalidInput(f"a message from outside is a user's or the system's, not {one.role}")
-        if one.images and one.role != "user":
-            raise InvalidInput("images belong to a user's message")
-        if not (one.content.strip() or one.images):
-            raise InvalidInput("the message is empty")
-        for image in one.images:
-            _check_bytes(image)
-        if len(one.content) > longest:
-            raise TooLarge(f"the message has {len(one.content)} characters; {longest} are accepted")
-    # Ids, origin and the like are ours to give.
-    return tuple(Message(role=one.role, content=sayable_text(one.content), images=one.images) for one in messages)
-
-
-def _check_bytes(image: Image) -> None:
-    try:
-        size = len(base64.b64decode(image.data or "", validate=True))
-    except binascii.Error:
-        raise InvalidInput("an image's `data` is base64, and this is not") from None
-    if image.url is None and not size:
-        raise InvalidInput("an image is empty")
-    if size > IMAGE_BYTES:
-        raise TooLarge(f"an image has {size} bytes; {IMAGE_BYTES} are accepted")

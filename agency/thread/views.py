@@ -50,9 +50,12 @@ class RunState(Wire):
 
 
 class ThreadState(Wire):
+    """A thread and its latest run, as they are at one moment."""
+
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     thread: ThreadMetadata
+    run: RunState
     model: str
     more: dict[str, JsonValue]
     """What the middleware add: todos, files, subagents, …"""
