@@ -42,7 +42,7 @@ from agency.events import OURS, timestamp
 from agency.messages import Message
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
-from agency.runtime import Progress
+from agency.runtime import ThreadProgress
 from agency.spending import Spent
 from agency.store.forking import find_origin, make_fork
 from agency.store.looking import glance, holds_thread
@@ -210,7 +210,7 @@ class LocalRuntime:
     async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
         return None
 
-    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+    def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
         pass  # whoever wants to know is in this process, and reads its events
 
     async def _spawn(self, order: Spawn) -> None:

@@ -20,7 +20,7 @@ from agency.turn.outcomes import CallOutcome
 from agency.turn.state import PauseReason, RunStatus
 
 
-class Progress(NamedTuple):
+class ThreadProgress(NamedTuple):
     """Where a thread stands after a commit."""
 
     seq: int
@@ -64,6 +64,6 @@ class Runtime(Protocol):
         """Run a call of a tool with `ray` options where its resources are. Raises what the tool raises, or
         `Interrupted`."""
 
-    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+    def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
         """A thread has got further. This is called within its step, so it takes no time to speak of; what it raises
         is logged and changes nothing."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.address import Address
-from agency.thread.feed import Place, Reader
+from agency.thread.feed import Reader, ReadPosition
 
 PULL_SECONDS = 10.0
 """A pull that finds nothing returns after so long."""
@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass(slots=True)
 class _Followed:
-    """A thread, and the places of those who read it."""
+    """A thread, and the positions of those who read it."""
 
     address: Address
     agent: FollowedThread
@@ -142,13 +142,13 @@ class Consumer:
         return Batch(tuple(fed), gone)
 
     def _take_from(self, followed: _Followed, left: int, fed: list[Fed]) -> int:
-        """What is new in one thread for each of its readers; how many more events there may be. Those at the same place
-        get the very same tuple, which is read, written as JSON and sent once, however many they are."""
-        taken: dict[Place, tuple[tuple[tuple[int, str], ...], Place]] = {}
+        """What is new in one thread for each of its readers; how many more events there may be. Readers at the same
+        position get the very same tuple, which is read, written as JSON and sent once, however many they are."""
+        taken: dict[ReadPosition, tuple[tuple[tuple[int, str], ...], ReadPosition]] = {}
         for number, reader in list(followed.readers.items()):
-            place = reader.place
-            if place in taken:
-                events, there = taken[place]
+            position = reader.position
+            if position in taken:
+                events, there = taken[position]
                 reader.move(there)
             elif left > 0:
                 found = reader.take(left)
@@ -157,7 +157,7 @@ class Consumer:
                     followed.readers[number] = followed.readers.pop(number)
                 left -= len(found)
                 events = tuple((event.seq or 0, event.model_dump_json()) for event in found)
-                taken[place] = events, reader.place
+                taken[position] = events, reader.position
             else:
                 self._fresh[followed.agent] = None
                 continue

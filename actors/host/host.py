@@ -52,7 +52,7 @@ from agency.events import timestamp
 from agency.local import HOPELESS
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
-from agency.runtime import Progress
+from agency.runtime import ThreadProgress
 from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome
 
@@ -442,7 +442,7 @@ class ThreadRuntime:
             case Report() | Cancel() | Note():
                 await self._tell(parcel)
 
-    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+    def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
         if self._story is None:
             self._story = self._newsroom.story(self._address, thread.created_at)
         self._story.go_on(progress)

@@ -20,7 +20,7 @@ from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.clock import now_ms
 from agency.errors import AgencyError
 from agency.events import NewEvent
-from agency.runtime import Progress
+from agency.runtime import ThreadProgress
 from agency.spending import Spent
 from agency.turn.state import PauseReason, RunStatus
 
@@ -48,7 +48,7 @@ class TrackedThread:
         self.reason: PauseReason | None = None
         self.spent = self.children = Spent()
 
-    def go_on(self, progress: Progress) -> None:
+    def go_on(self, progress: ThreadProgress) -> None:
         """The thread has got further."""
         seq, run, status, reason, events, self.spent, self.children = progress
         changed = status != self.status or reason != self.reason

@@ -26,7 +26,7 @@ NO_RESULTS: Mapping[str, Settled] = {}
 
 
 @dataclass(slots=True)
-class Batch:
+class CallBatch:
     """The calls of one effect: what has come of them, and in which groups the rest is to run."""
 
     run: int
@@ -89,7 +89,7 @@ class BatchRunner:
         self._commit = commit
         self._finish = finish
         self._paused = paused
-        self._batch: Batch | None = None
+        self._batch: CallBatch | None = None
         self.held = False
         """While the run is being stopped, what runs may end, and nothing begins."""
 
@@ -124,7 +124,9 @@ class BatchRunner:
                     self._batch.outcomes[call_id] = doubt = Failure(kind="external", source="runtime", message=IN_DOUBT)
                     emit_end(draft, self._batch.calls[call_id], doubt)
 
-    def _recorded(self, draft: Draft, request: CallTools) -> tuple[Batch, Mapping[str, CallOutcome | records.Began]]:
+    def _recorded(
+        self, draft: Draft, request: CallTools
+    ) -> tuple[CallBatch, Mapping[str, CallOutcome | records.Began]]:
         """A batch with the results that its calls had when the process died, and what was recorded of them."""
         batch = self._new(request, draft.run)
         recorded = records.calls(self._store, draft.run, request.id)
@@ -176,14 +178,14 @@ class BatchRunner:
         self._commit(draft)
         return True
 
-    def _new(self, request: CallTools, run: int) -> Batch:
+    def _new(self, request: CallTools, run: int) -> CallBatch:
         calls = {call.id: call for call in request.calls}
-        return Batch(run, request.id, calls, grouped(request.calls, self._tools))
+        return CallBatch(run, request.id, calls, grouped(request.calls, self._tools))
 
-    def _begin(self, draft: Draft, batch: Batch) -> None:
+    def _begin(self, draft: Draft, batch: CallBatch) -> None:
         begin(draft, batch.effect, batch.next_group())
 
-    async def _run(self, batch: Batch, call: PendingCall, seconds_left: float | None) -> None:
+    async def _run(self, batch: CallBatch, call: PendingCall, seconds_left: float | None) -> None:
         outcome, draft, failed_hook = await self._runner.run(call, batch.run, batch.effect, seconds_left)
         if self._batch is not batch:
             return  # the run was ended meanwhile
@@ -206,13 +208,13 @@ class BatchRunner:
             self._begin(draft, batch)
         self._commit(draft)
 
-    def _end(self, draft: Draft, batch: Batch) -> None:
+    def _end(self, draft: Draft, batch: CallBatch) -> None:
         self._batch = None
         records.forget_calls(draft, batch.effect)
         answer = ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
         self._finish(draft, answer, batch.failed_hook)
 
-    def _judge(self, draft: Draft, batch: Batch, call: PendingCall, since: int | None) -> None:
+    def _judge(self, draft: Draft, batch: CallBatch, call: PendingCall, since: int | None) -> None:
         """A call had begun and not ended when the process died."""
         tool = self._tools.get(call.call.name)
         if tool is None or not is_doubtful(tool):

@@ -36,11 +36,11 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.store.timers import Timer, drop_timer, drop_timers, set_timer
-from agency.thread.asking import Asker
 from agency.thread.batches import BatchRunner, begin, emit_end
 from agency.thread.calls import IN_DOUBT, CallRunner, is_doubtful
-from agency.thread.execution import Execution
+from agency.thread.code_execution import Execution
 from agency.thread.feed import Feed
+from agency.thread.model_calls import ModelCaller
 from agency.thread.pipeline import Pipeline, Review
 from agency.thread.views import run_end, status_of
 from agency.thread.workers import STOP_GRACE, TimedOut, within
@@ -67,7 +67,7 @@ AGENT_ORIGIN = "agent"
 NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
 
 
-class Budget(Protocol):
+class SharedBudget(Protocol):
     """What is beyond the run's own limits: the budget that many threads share."""
 
     def is_set(self) -> bool: ...
@@ -88,13 +88,13 @@ class Driver:
         self,
         store: ThreadStore,
         pipeline: Pipeline,
-        asker: Asker,
+        caller: ModelCaller,
         runner: CallRunner,
         feed: Feed,
         thread: ThreadMetadata,
         blueprint: Blueprint,
         code_runner: CodeRunner | None,
-        budget: Budget,
+        budget: SharedBudget,
         on_commit: Callable[[Draft], None],
     ) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class Driver:
         self._blueprint = blueprint
         self._budget = budget
         self._on_commit = on_commit
-        self._asker = asker
+        self._caller = caller
         self._batches = BatchRunner(store, pipeline.tools, runner, self.commit, self._batch_ended, lambda: self.paused)
         self._request: fx.Request | None = None
         self._task: asyncio.Task[None] | None = None
@@ -134,8 +134,8 @@ class Driver:
             return
         self.n = run.n
         self.machine = TurnMachine(TurnCheckpoint.load(run.machine), self._blueprint.mode)
-        self._asker.output = None if run.output is None else from_json(run.output)
-        self._asker.load_surface()
+        self._caller.output = None if run.output is None else from_json(run.output)
+        self._caller.load_surface()
         for untold in records.untold_ends(self._store):
             self._tell_end(untold)
         if isinstance(state := self.machine.state, WaitingTools):
@@ -160,7 +160,7 @@ class Driver:
     ) -> None:
         """Start a new run. `limits` and `output` take the place of the blueprint's."""
         at = now_ms()
-        schema = self._asker.output = self._blueprint.output_schema if output is None else output
+        schema = self._caller.output = self._blueprint.output_schema if output is None else output
         self.n = draft.run
         self.machine = TurnMachine.begin(
             run=self.n,
@@ -252,7 +252,7 @@ class Driver:
         except BaseException as error:
             self.fail(error)
             raise
-        self._asker.committed(draft)
+        self._caller.committed(draft)
         self._feed.notify()
         self._on_commit(draft)
         if draft.ends_children:
@@ -287,7 +287,7 @@ class Driver:
         if isinstance(request, fx.Checkpoint) and not self._pipeline.ends_turns:
             self.machine.handle(self._taken(draft, request))
         elif isinstance(request, fx.SyncSurface) and not (self._pipeline.shapes_calls or self._budget.is_set()):
-            self._take_surface(draft, request, self._asker.plan(self._pipeline.tools))
+            self._take_surface(draft, request, self._caller.plan(self._pipeline.tools))
         else:
             return False
         return True
@@ -478,10 +478,10 @@ class Driver:
     def _used(self) -> fx.Used:
         """What the model call has used that is being stopped, if one is."""
         state = self.machine.state if self.machine is not None else None
-        usage = self._asker.meter.usage if isinstance(state, WaitingModel) else None
+        usage = self._caller.meter.usage if isinstance(state, WaitingModel) else None
         if usage is None or not isinstance(state, WaitingModel):
             return fx.Used()
-        return fx.Used(usage=usage, cost_usd=self._asker.cost(state.request, usage))
+        return fx.Used(usage=usage, cost_usd=self._caller.cost(state.request, usage))
 
     def _interrupt_now(self) -> None:
         assert self.machine is not None
@@ -558,7 +558,7 @@ class Driver:
         return run == self.n and self.machine is not None and self.machine.outstanding == effect
 
     async def _sync_surface(self, request: fx.SyncSurface) -> None:
-        draft, plan = self._store.draft(self.n), self._asker.plan(self._pipeline.tools)
+        draft, plan = self._store.draft(self.n), self._caller.plan(self._pipeline.tools)
         if self._budget.is_set() and (code := await self._budget.used_up(self.spent()[0])) is not None:
             if self._awaited(draft.run, request.id):
                 self.advance(draft, fx.BudgetSpent(id=request.id, at=now_ms(), code=code))
@@ -581,7 +581,7 @@ class Driver:
         assert self.machine is not None
         at = now_ms()
         try:
-            surface = self._asker.fix_surface(draft, plan)
+            surface = self._caller.fix_surface(draft, plan)
         except ModelError as error:
             self.machine.handle(_aborted(error))
         else:
@@ -593,7 +593,7 @@ class Driver:
         draft, stream = self._store.draft(self.n), self._feed.begin_text(self.n)
         answers: list[fx.Input] = []
         try:
-            reply = await self._asker.reply(
+            reply = await self._caller.reply(
                 request, self.n, self._seconds_left(), lambda delta: self._feed.add_text(stream, delta)
             )
             answers = await self._review(draft, request, reply)
@@ -608,7 +608,7 @@ class Driver:
         """What the machine is told of a failure. If the request was too large, the middleware may make room."""
         room_made, aborted = False, None
         if error.model_code == "ERR_CONTEXT_OVERFLOW":
-            plan, mark = self._asker.plan(self._pipeline.tools), draft.mark()
+            plan, mark = self._caller.plan(self._pipeline.tools), draft.mark()
             try:
                 room_made = await self._pipeline.on_overflow(draft, self.run_id, plan)
             except HookFailed as failed:
@@ -622,7 +622,7 @@ class Driver:
             request_id=error.request_id,
             room_made=room_made,
             usage=error.usage or Usage(),
-            cost_usd=0.0 if error.usage is None else self._asker.cost(request.request, error.usage),
+            cost_usd=0.0 if error.usage is None else self._caller.cost(request.request, error.usage),
         )
         answer = fx.ModelFailed(id=request.id, at=now_ms(), failure=failure)
         return [answer] if aborted is None else [aborted]
@@ -636,7 +636,7 @@ class Driver:
         except HookFailed as error:
             draft.undo(mark)
             failed = _aborted(error)
-        output, refused = self._asker.judge(reply, self.machine.said)
+        output, refused = self._caller.judge(reply, self.machine.said)
         refused = {**review.refused, **refused}
         replied = fx.ModelReplied(
             id=request.id,
@@ -644,7 +644,7 @@ class Driver:
             reply=reply,
             ask={call_id: ask for call_id, ask in review.ask.items() if call_id not in refused},
             seen_by=tuple(review.seen_by),
-            cost_usd=self._asker.cost(request.request, reply.usage),
+            cost_usd=self._caller.cost(request.request, reply.usage),
             output=output,
             refused=refused,
             hidden=self._hidden(reply),

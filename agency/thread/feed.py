@@ -42,12 +42,12 @@ class Stream:
         return self._text
 
 
-Place = tuple[int, Stream | None, int]
+ReadPosition = tuple[int, Stream | None, int]
 """After which seq, in which text, and how much of it has been seen."""
 
 
 class Reader:
-    """One reader's place in a feed: what it has seen. Reading never waits and keeps nothing."""
+    """One reader's position in a feed: what it has seen. Reading never waits and keeps nothing."""
 
     def __init__(self, feed: Feed, after: int) -> None:
         self._feed = feed
@@ -56,13 +56,13 @@ class Reader:
         self.after = after
 
     @property
-    def place(self) -> Place:
-        """Who reads at the same place takes the same."""
+    def position(self) -> ReadPosition:
+        """Who reads at the same position takes the same."""
         return self.after, self._stream, self._seen if self._stream is not None else 0
 
-    def move(self, place: Place) -> None:
+    def move(self, position: ReadPosition) -> None:
         """Go where another reader of this feed is, which has taken what this one would."""
-        self.after, self._stream, self._seen = place
+        self.after, self._stream, self._seen = position
 
     def take(self, limit: int = PAGE) -> list[Event]:
         """What is new to this reader, oldest first, at most `limit` stored events; empty if it has seen everything."""

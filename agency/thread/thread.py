@@ -30,7 +30,7 @@ from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.redaction import shown
-from agency.runtime import Progress, Runtime
+from agency.runtime import Runtime, ThreadProgress
 from agency.spending import Spent
 from agency.store import records
 from agency.store.draft import Draft, When
@@ -38,13 +38,14 @@ from agency.store.forking import OWN_EVENTS
 from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
 from agency.store.timers import next_due
-from agency.thread.asking import Asker
 from agency.thread.calls import CallRunner
 from agency.thread.driver import AGENT_ORIGIN, Driver, RunTerms
 from agency.thread.feed import Feed, Reader
 from agency.thread.invocation import Invocation, checked_invocation, checked_key
-from agency.thread.mail import Clock, Postman
+from agency.thread.model_calls import ModelCaller
 from agency.thread.pipeline import Pipeline
+from agency.thread.postman import Postman
+from agency.thread.timers import TimerClock
 from agency.thread.views import (
     AGENCY_BUDGET,
     Accepted,
@@ -93,23 +94,23 @@ class Thread:
         middleware, tools = system.middleware_for(blueprint), system.tools_for(blueprint)
         self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, runtime.policy)
         self._feed = Feed(store)
-        asker = Asker(store, system, blueprint, runtime.providers)
-        runner = CallRunner(store, self._pipeline, metadata, blueprint, runtime, agents, asker.offered)
+        caller = ModelCaller(store, system, blueprint, runtime.providers)
+        runner = CallRunner(store, self._pipeline, metadata, blueprint, runtime, agents, caller.offered)
         self._driver = Driver(
             store,
             self._pipeline,
-            asker,
+            caller,
             runner,
             self._feed,
             metadata,
             blueprint,
             system.code_runner,
-            _SharedBudget(runtime, metadata),
+            RuntimeBudget(runtime, metadata),
             self._committed,
         )
         self._spent: tuple[Spent, Spent] | None = None
         self._postman = Postman(store, runtime, self._driver.commit)
-        self._clock = Clock(store, self._driver.timer_due)
+        self._clock = TimerClock(store, self._driver.timer_due)
 
     @classmethod
     async def open(
@@ -606,7 +607,7 @@ class Thread:
         try:
             if self._spent is None or any(event.type in SPENDING for event in happened):
                 self._spent = self._driver.spent()
-            progress = Progress(self._store.last_seq, run, status, reason, happened, *self._spent)
+            progress = ThreadProgress(self._store.last_seq, run, status, reason, happened, *self._spent)
             self._runtime.committed(self.metadata, progress)
         except Exception:  # it is on disk, whatever they make of it
             log.exception("what thread %s has done cannot be told", self.id)
@@ -652,7 +653,7 @@ class Thread:
             raise
 
 
-class _SharedBudget:
+class RuntimeBudget:
     """The budget of a thread's agency, by way of where the thread runs."""
 
     def __init__(self, runtime: Runtime, thread: ThreadMetadata) -> None:
@@ -688,7 +689,7 @@ class _Nowhere:
     async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
         raise WrongState("nothing of a parked thread runs")
 
-    def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+    def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
         pass  # whoever parks it knows
 
 

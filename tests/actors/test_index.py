@@ -25,7 +25,7 @@ from agency.api.tenancy import AgencyInfo, ThreadSummary
 from agency.define.blueprint import Blueprint
 from agency.errors import Unavailable
 from agency.metadata import ThreadMetadata
-from agency.runtime import Progress
+from agency.runtime import ThreadProgress
 from agency.store.looking import glance
 from agency.store.store import LOCAL
 from agency.turn.state import PauseReason, RunStatus
@@ -207,7 +207,7 @@ async def newsroom(desk: Desk) -> AsyncIterator[UpdateSender]:
 
 
 def note(newsroom: UpdateSender, address: Address, seq: int, status: RunStatus = "running") -> None:
-    newsroom.story(address, BORN).go_on(Progress(seq, "", status, None, ()))
+    newsroom.story(address, BORN).go_on(ThreadProgress(seq, "", status, None, ()))
 
 
 def now() -> float:

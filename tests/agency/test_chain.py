@@ -17,7 +17,7 @@ from agency.messages import Image, Message, Usage
 from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams
 from agency.models.providers.entry import Price
-from agency.runtime import Progress
+from agency.runtime import ThreadProgress
 from agency.testing import Line, Script, ScriptedModel, call
 from agency.thread.thread import Thread
 from agency.turn.effects import ModelReply
@@ -175,7 +175,7 @@ async def test_what_a_child_used_that_was_not_waited_for_any_more_is_counted_whe
     told: list[tuple[float | None, float | None]] = []
 
     class Listening(LocalRuntime):
-        def committed(self, thread: ThreadMetadata, progress: Progress) -> None:
+        def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
             if thread.agent_type == "clerk":
                 told.append((progress.spent.cost_usd, progress.children.cost_usd))
 

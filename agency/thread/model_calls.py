@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 ALL_CAPABILITIES: frozenset[Capability] = frozenset(get_args(Capability))
 
 
-class Asker:
+class ModelCaller:
     def __init__(
         self,
         store: ThreadStore,
