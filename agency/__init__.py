@@ -1,6 +1,8 @@
 """Durable multi-agent threads. This list is the public surface of the library."""
 
-from agency.approvals.rules import Policy, Rule, always_approved, risk_of
+from agency.approvals.always import always_approved
+from agency.approvals.pending import PendingToolCall
+from agency.approvals.rules import Policy, Rule, risk_of
 from agency.children.family import told
 from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.code import CallTool, CodeResult, CodeRunner
@@ -33,7 +35,7 @@ from agency.observe.observers import Follower, Observation, Observer, Resumed
 from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.thread.thread import Thread
-from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunState, ThreadState
+from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import (
     Always,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, StringConstraints, model_validator
 
 from agency.api.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
+from agency.approvals.pending import PendingToolCall
 from agency.define.blueprint import Isolation, Models, Name
 from agency.events import Event
 from agency.json_schema import Schema
@@ -16,7 +17,7 @@ from agency.models.interface import Capability, ModelParams, ToolSpec
 from agency.schedules.occurrences import Kind
 from agency.schedules.schedule import CatchUp, Overlap, Schedule
 from agency.store.draft import When
-from agency.thread.views import FileInfo, PendingToolCall, RunState
+from agency.thread.views import FileInfo, RunState
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits

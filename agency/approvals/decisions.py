@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from pydantic import TypeAdapter
 
-from agency.approvals.rules import approval_id
+from agency.approvals.pending import approval_id
 from agency.approvals.tools import GuardedTool
 from agency.errors import InvalidInput, WrongState
 from agency.redaction import restored
@@ -27,7 +27,7 @@ class Decided:
     decisions: dict[str, Decision]
     """By the ids of the calls, with arguments as they will run."""
     always: frozenset[str]
-    """The tools that nobody has to be asked about any more."""
+    """The tools whose calls need no approval from now on."""
 
 
 def as_decisions(given: Mapping[str, Decision]) -> dict[str, Decision]:

@@ -20,6 +20,7 @@ from typing import Literal, Protocol
 from pydantic_core import from_json, to_json
 
 from agency import events
+from agency.approvals.deadlines import ApprovalDeadline, overdue
 from agency.children import outbox, rows
 from agency.children.family import NOTE_ORIGIN, Family
 from agency.children.reports import report_of
@@ -49,11 +50,8 @@ from agency.turn.effects import PendingCall
 from agency.turn.machine import INTERRUPTED, TurnMachine
 from agency.turn.outcomes import (
     CANCELED,
-    Approve,
     CallOutcome,
     Canceled,
-    Decision,
-    Deny,
     Failure,
     Settled,
     Stopped,
@@ -116,8 +114,7 @@ class Driver:
         self._endings: set[asyncio.Task[None]] = set()
         self._unfinished: int | None = None
         """The batch that was under way when the thread was last open, until it is taken up."""
-        self._deadline: Timer | None = None
-        """The timer for those who have to answer, if one may be set."""
+        self._deadline = ApprovalDeadline()
         self._drops_queue = False
         self._spent_before = records.spent(store)
         self.family = Family(store, self._settle_call, self.take)
@@ -140,7 +137,7 @@ class Driver:
             self._tell_end(untold)
         if isinstance(state := self.machine.state, WaitingTools):
             self._unfinished = state.effect if state.runnable() else None
-            self._deadline = Timer("approval", self.n, state.effect)
+            self._deadline.found(Timer("approval", self.n, state.effect))
         if self.active and self.interruptible and records.is_interrupted(self._store):
             self._interrupt_now()
         elif isinstance(state, WaitingTools) and self._unfinished is not None and self.paused:
@@ -238,7 +235,7 @@ class Driver:
                 checkpoint_at = len(draft.events)
             request = self._poll(draft)
         self._prepare(draft, request)
-        self._set_deadline(draft)
+        self._deadline.keep(draft, self.n, machine.state if machine.paused == "hitl" else None)
         state = machine.dump()
         if checkpoint_at is not None:
             digest = hashlib.blake2b(state, digest_size=8).hexdigest()
@@ -307,21 +304,6 @@ class Driver:
                 self._batches.prepare(draft, request)
             case fx.Sleep(id=effect, until=until):
                 set_timer(draft, Timer("sleep", self.n, effect), until)
-
-    def _set_deadline(self, draft: Draft) -> None:
-        """Until when people may answer; what counts as the answer then, the timer knows."""
-        assert self.machine is not None
-        state = self.machine.state
-        next_due = None
-        if self.machine.paused == "hitl" and isinstance(state, WaitingTools):
-            asked = (state.asked(call.id).until for call in state.deferred("approval"))
-            next_due = min((until for until in asked if until is not None), default=None)
-            if next_due is not None:
-                self._deadline = Timer("approval", self.n, state.effect)
-                set_timer(draft, self._deadline, next_due)
-        if next_due is None and self._deadline is not None:
-            drop_timer(draft, self._deadline)
-            self._deadline = None
 
     def _go_on(self, request: fx.Request | None) -> None:
         if isinstance(request, fx.CallTools) and request.id == self._unfinished:  # it was under way when we died
@@ -688,7 +670,7 @@ class Driver:
             case "sleep" if awaited:
                 self.advance(draft, fx.Woke(id=timer.effect, at=now_ms()))
             case "approval" if awaited:
-                self._nobody_answered(draft, timer.effect)
+                self._approvals_overdue(draft, timer.effect)
             case "child" if self.family.timed_out(draft, timer.key):
                 pass
             case "wait" if self.family.waited(timer):
@@ -696,16 +678,10 @@ class Driver:
             case _:
                 self.commit(draft)
 
-    def _nobody_answered(self, draft: Draft, effect: int) -> None:
-        """Decide what nobody has decided in time."""
+    def _approvals_overdue(self, draft: Draft, effect: int) -> None:
         assert self.machine is not None
-        state, now = self.machine.state, now_ms()
-        decisions: dict[str, Decision] = {}
-        if isinstance(state, WaitingTools):
-            for call in state.deferred("approval"):
-                asked = state.asked(call.id)
-                if asked.until is not None and asked.until <= now:
-                    decisions[call.id] = Approve() if asked.on_timeout == "approve" else Deny()
+        now = now_ms()
+        decisions = overdue(self.machine.state, now)
         answers = [fx.CallsDecided(id=effect, at=now, decisions=decisions, by="timeout")] if decisions else []
         self.advance(draft, *answers)
 

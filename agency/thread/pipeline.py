@@ -11,7 +11,8 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from agency import events
-from agency.approvals.rules import Policy, always_approved, ruled_risk
+from agency.approvals.always import always_approved
+from agency.approvals.rules import Policy, ruled_risk
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.define.tools import Tool

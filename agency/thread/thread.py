@@ -13,8 +13,10 @@ from typing import Self
 from pydantic import JsonValue, TypeAdapter
 
 from agency import events
+from agency.approvals.always import approve_always
 from agency.approvals.decisions import Decided, as_decisions, checked_decisions
-from agency.approvals.rules import NO_POLICY, Policy, approve_always
+from agency.approvals.pending import pending_approvals
+from agency.approvals.rules import NO_POLICY, Policy
 from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Cancel, Note, Report
 from agency.clock import now_ms
@@ -56,7 +58,6 @@ from agency.thread.views import (
     RunStatus,
     ThreadState,
     envelope,
-    pending_approvals,
     status_of,
 )
 from agency.turn import effects as fx
@@ -627,7 +628,7 @@ class Thread:
 
     def _waiting(self) -> tuple[ToolCall, ...]:
         machine = self._driver.machine
-        return () if machine is None else pending_approvals(self.id, machine, self._pipeline.tools)
+        return () if machine is None else pending_approvals(self.id, machine.state, self._pipeline.tools)
 
     def _checked_decisions(self, decisions: Mapping[str, Decision]) -> Decided:
         self._check_alive()

@@ -7,22 +7,20 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from agency.approvals.rules import approval_id
+from agency.approvals.pending import PendingToolCall, pending_approvals
 from agency.clock import now_ms
 from agency.define.hooks import RunEnd
 from agency.define.tools import Tool
 from agency.events import timestamp
-from agency.messages import Message, ToolCall, Usage
+from agency.messages import Message, Usage
 from agency.metadata import ThreadMetadata
 from agency.models.interface import ToolSpec
-from agency.redaction import shown
 from agency.spending import Spent
 from agency.store.records import StoredRun
 from agency.store.store import run_id
-from agency.turn.effects import PendingCall
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import Asked, OnTimeout, Risk, Stopped, result_of
-from agency.turn.state import Attempt, PauseReason, TurnCheckpoint, WaitingTools
+from agency.turn.outcomes import Stopped, result_of
+from agency.turn.state import Attempt, PauseReason, TurnCheckpoint
 from agency.turn.state import RunStatus as RunStatus
 from agency.wire import Wire
 
@@ -70,20 +68,6 @@ class FileInfo(Wire):
 class ErrorInfo(Wire):
     code: str
     message: str
-
-
-class PendingToolCall(ToolCall):
-    """A call that waits for a person, with what the person should know. Its arguments are without secrets, and long
-    texts are cut. `approval_id` names it with exactly these arguments. One that is in doubt had begun, at `since`, when
-    its process died. Without an answer until `expires_at`, `on_timeout` counts as the answer."""
-
-    risk: Risk = "low"
-    note: str = ""
-    kind: Literal["approval", "in_doubt"] = "approval"
-    approval_id: str = ""
-    since: str | None = None
-    expires_at: str | None = None
-    on_timeout: OnTimeout = "deny"
 
 
 class Part(Wire):
@@ -181,7 +165,7 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]
             attempts=tuple(_attempt(failure) for failure in machine.failures),
             duration_ms=own.active_ms,
             pause_reason=machine.paused,
-            pending_tool_calls=pending_approvals(metadata.id, machine, tools),
+            pending_tool_calls=pending_approvals(metadata.id, machine.state, tools),
         ),
         errors=errors,
         timestamp=now,
@@ -208,30 +192,4 @@ def _attempt(failure: Attempt) -> ModelAttempt:
         message=failure.message,
         request_id=failure.request_id,
         at=timestamp(failure.at),
-    )
-
-
-def pending_approvals(thread_id: str, machine: TurnMachine, tools: Mapping[str, Tool]) -> tuple[PendingToolCall, ...]:
-    """The calls that a person has to decide on."""
-    state = machine.state
-    if not isinstance(state, WaitingTools):
-        return ()
-    waiting = state.deferred("approval")
-    return tuple(_pending(thread_id, p, state.asked(p.id), tools.get(p.call.name)) for p in waiting)
-
-
-def _pending(thread_id: str, pending: PendingCall, asked: Asked, tool: Tool | None) -> PendingToolCall:
-    call = pending.call
-    own_risk = tool.risk_of(call.args) if tool is not None else "high"
-    return PendingToolCall(
-        id=call.id,
-        name=call.name,
-        args=shown(call.args, pending.hidden),
-        risk=asked.risk or own_risk,
-        note=asked.note,
-        kind="in_doubt" if asked.in_doubt else "approval",
-        approval_id=approval_id(thread_id, pending, asked),
-        since=None if asked.since is None else timestamp(asked.since),
-        expires_at=None if asked.until is None else timestamp(asked.until),
-        on_timeout=asked.on_timeout,
     )

@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from agency.api import bodies as api
+from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput, WrongState
-from agency.thread.views import PendingToolCall
 from agency.turn.outcomes import Always, Approve, Decision, Deny, Respond
 from dashboard.command.asking import Question, parse_edit
 from dashboard.command.console import AsJson, DataDir, app, complain, err, print_json, print_line

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 
+from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput
-from agency.thread.views import PendingToolCall
 from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Respond
 from dashboard.command.shown import compact
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agency.thread.views import PendingToolCall
+from agency.approvals.pending import PendingToolCall
 from agency.turn.outcomes import Approve, Decision
 from dashboard.command.asking import Question
 from dashboard.command.console import err

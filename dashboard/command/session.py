@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Protocol
 
+from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import Event, EventType
-from agency.thread.views import PendingToolCall, RunEnvelope
+from agency.thread.views import RunEnvelope
 from agency.turn.outcomes import Decision
 from dashboard.command.console import complain
 from dashboard.command.places import Conversation, Place

@@ -10,8 +10,8 @@ import json
 from pydantic import JsonValue
 from rich.text import Text
 
+from agency.approvals.pending import PendingToolCall
 from agency.events import Event, EventType
-from agency.thread.views import PendingToolCall
 
 STYLES = {
     "tool": "cyan",

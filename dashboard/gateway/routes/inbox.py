@@ -10,7 +10,8 @@ from fastapi import APIRouter
 from actors import Cluster
 from agency.api import bodies as api
 from agency.api.tenancy import ThreadSummary
-from agency.approvals.rules import Policy, thread_of
+from agency.approvals.pending import thread_of
+from agency.approvals.rules import Policy
 from agency.errors import AgencyError, NotFound
 from agency.events import OURS
 from agency.turn.outcomes import Decision

@@ -10,10 +10,11 @@ from fastapi import APIRouter, Query, Request, status
 from actors import ThreadHandle
 from agency.api import bodies as api
 from agency.api.tenancy import ThreadSummary
+from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput, NotFound
 from agency.events import OURS
 from agency.metadata import ThreadMetadata
-from agency.thread.views import Accepted, PendingToolCall, RunEnvelope, RunStatus
+from agency.thread.views import Accepted, RunEnvelope, RunStatus
 from agency.turn.outcomes import Approve, Decision, Edit
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
 from dashboard.gateway.bodies import JsonRoute
