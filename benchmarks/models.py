@@ -57,7 +57,7 @@ def scripted(folder: Path) -> Iterator[dict[str, str]]:
     steps = [{"text": text, "calls": [{"name": "look_up", "args": {"order": "ORD-1"}}]} for _ in range(CALLS - 1)]
     script = folder / "script.json"
     script.write_text(json.dumps({ASKED: [*steps, {"text": text}]}))
-    command = [sys.executable, "-m", "tests.models.server", str(script)]
+    command = [sys.executable, "-m", "tests.support.model_server", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ import ray
 
 from actors import AgencyHandle, Cluster, Settings
 from actors.cluster import local_ray
-
-Install = Callable[..., Awaitable[Cluster]]
+from tests.support.clusters import Install
 
 
 @pytest.fixture
@@ -53,10 +52,3 @@ async def install(shared_ray: Settings, tmp_path: Path) -> AsyncIterator[Install
         await joined.close()
     if made and ray.is_initialized():
         await made[-1].stop()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger"
-    path.touch()
-    return path

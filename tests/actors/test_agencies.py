@@ -12,9 +12,9 @@ from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
 from agency import DefinitionError, InvalidInput, Message, NotFound, RunState, WrongState
 from agency.errors import TooLarge
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, eventually
+from tests.support.clusters import Install, asleep
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.waiting import PATIENCE, eventually
 
 
 def path_of(cluster: Cluster, thread: ThreadHandle) -> Path:

@@ -12,9 +12,9 @@ import pytest
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle
 from actors.address import Files
 from agency import Event, InvalidInput, NotFound
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, eventually
+from tests.support.clusters import Install, asleep
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.waiting import PATIENCE, eventually
 
 Seen = list[dict[str, Any]]
 

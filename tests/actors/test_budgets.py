@@ -15,9 +15,9 @@ from actors.agency.store import AgencyStore
 from agency import RunEnvelope, WrongState
 from agency.api.tenancy import Budget
 from agency.store.store import LOCAL
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, directory_of, eventually
+from tests.support.clusters import Install, asleep, directory_of
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.waiting import PATIENCE, eventually
 
 CALL = 15
 

@@ -14,9 +14,9 @@ from actors.feeds.host_feed import Consumer
 from actors.host.system_agent import SystemAgent
 from agency import AgentSystem, Event, EventType, InvalidInput, LocalRuntime, NotFound
 from agency.testing import ScriptedModel
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script
-from tests.actors.waiting import PATIENCE, asleep, eventually, follow
+from tests.support.clusters import Install, asleep, follow
+from tests.support.scripted_system import calls, noting, say, script
+from tests.support.waiting import PATIENCE, eventually
 
 
 async def read(events: AsyncGenerator[Event, None], last: Callable[[Event], bool]) -> list[Event]:

@@ -17,9 +17,9 @@ from actors.agency.store import AgencyStore, Creation
 from agency import Blueprint, EventType, ForkInfo, InvalidInput, NotFound, WrongState
 from agency.store.forking import find_origin
 from agency.store.looking import holds_thread
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, eventually
+from tests.support.clusters import Install, asleep
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.waiting import PATIENCE, eventually
 
 
 async def contents(thread: ThreadHandle) -> list[str]:

@@ -14,10 +14,10 @@ from actors import AgencyHandle, Cluster, HostStatus, Settings, ThreadHandle
 from actors.cluster import local_ray
 from agency import DefinitionError, NotFound, WrongState
 from agency.errors import Unavailable
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script
-from tests.actors.waiting import PATIENCE, asleep, eventually, follow
-from tests.conftest import ROOT
+from tests.support.clusters import Install, asleep, follow
+from tests.support.paths import ROOT
+from tests.support.scripted_system import calls, noting, say, script
+from tests.support.waiting import PATIENCE, eventually
 
 
 def title(pid: int | None) -> str:
@@ -194,7 +194,7 @@ async def test_hosts_that_cannot_load_the_system_say_so_and_are_not_tried_for_ev
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     module = f"shop_with_{error.lower()}"
-    lines = ["from pathlib import Path", "from tests.actors.shop import system"]
+    lines = ["from pathlib import Path", "from tests.support.scripted_system import system"]
     lines += ["if b'ray::Host' in Path('/proc/self/cmdline').read_bytes():", f"    raise {error}('not on this node')"]
     (tmp_path / f"{module}.py").write_text("\n".join(lines))
     cluster = await install(system=f"{module}:system", python_path=(str(tmp_path), str(ROOT)))

@@ -29,9 +29,9 @@ from agency.runtime import ThreadProgress
 from agency.store.looking import glance
 from agency.store.store import LOCAL
 from agency.turn.state import PauseReason, RunStatus
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, directory_of, eventually
+from tests.support.clusters import Install, asleep, directory_of
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.waiting import PATIENCE, eventually
 
 BORN = "2025-01-01T00:00:00.000Z"
 LATER = "2025-01-02T00:00:00.000Z"

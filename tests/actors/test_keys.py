@@ -20,10 +20,10 @@ from actors.directory.tickets import Tickets
 from agency import InvalidInput, NotFound
 from agency.api.tenancy import AgencyInfo, KeyInfo
 from agency.store.store import LOCAL
-from tests.actors.conftest import Install
-from tests.actors.shop import say, script
-from tests.actors.waiting import PATIENCE, directory_of, eventually
-from tests.conftest import ROOT
+from tests.support.clusters import Install, directory_of
+from tests.support.paths import ROOT
+from tests.support.scripted_system import say, script
+from tests.support.waiting import PATIENCE, eventually
 
 INFO = AgencyInfo(id="bakery", name="Bakery", created_at="2025-01-01T00:00:00.000Z")
 
@@ -187,7 +187,7 @@ async def test_hosts_that_cannot_start_make_nothing_ready(
     install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    lines = ["from pathlib import Path", "from tests.actors.shop import system"]
+    lines = ["from pathlib import Path", "from tests.support.scripted_system import system"]
     lines += ["if b'ray::Host' in Path('/proc/self/cmdline').read_bytes():", "    raise ImportError('not here')"]
     (tmp_path / "shop_without_hosts.py").write_text("\n".join(lines))
     cluster = await install(system="shop_without_hosts:system", python_path=(str(tmp_path), str(ROOT)))

@@ -10,9 +10,9 @@ from actors import Cluster, Metrics
 from actors.totals import UNITS, Sums, Tally
 from agency import events
 from agency.messages import ToolCall, Usage
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, eventually
+from tests.support.clusters import Install, asleep
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.waiting import PATIENCE, eventually
 
 CALL = ToolCall(id="c1", name="charge", args={})
 USED = Usage(input=10, output=5, cached_input=4, cache_write=1)

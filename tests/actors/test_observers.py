@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from actors import Cluster
-from tests.actors.shop import calls, say, script
-from tests.actors.waiting import PATIENCE
+from tests.support.paths import ROOT
+from tests.support.scripted_system import calls, say, script
+from tests.support.waiting import PATIENCE
 
 Install = Callable[..., Awaitable[Cluster]]
-ROOT = Path(__file__).parents[2]
 
 SYSTEM = """
 import json, os, signal
 from pathlib import Path
 from agency import AgentSystem, tool
-from tests.actors.shop import ScriptModel
+from tests.support.scripted_system import ScriptModel
 
 LEDGER = Path({ledger!r})
 

@@ -458,8 +458,14 @@ def test_folders_are_absolute_and_modules_are_looked_for_here(tmp_path: Path, mo
     ("reference", "said"),
     [
         ("tests.actors.nowhere:system", "cannot load tests.actors.nowhere:system: No module named"),
-        ("tests.actors.shop:nothing", "cannot load tests.actors.shop:nothing: module .* has no attribute 'nothing'"),
-        ("tests.actors.shop:say", "tests.actors.shop:say is not an AgentSystem, but a function"),
+        (
+            "tests.support.scripted_system:nothing",
+            "cannot load tests.support.scripted_system:nothing: module .* has no attribute 'nothing'",
+        ),
+        (
+            "tests.support.scripted_system:say",
+            "tests.support.scripted_system:say is not an AgentSystem, but a function",
+        ),
     ],
 )
 def test_a_wrong_reference_to_the_system_says_what_is_wrong_with_it(reference: str, said: str) -> None:

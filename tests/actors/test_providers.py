@@ -15,10 +15,10 @@ from actors.cluster import local_ray
 from actors.settings import settings
 from agency import DefinitionError, InvalidInput, NotFound
 from agency.models.providers.entry import Price, Provider
-from tests.actors.conftest import Install
-from tests.actors.waiting import PATIENCE, eventually
-from tests.models.script import Call, Counts, Reply
-from tests.models.server import ModelServer
+from tests.support.clusters import Install
+from tests.support.model_script import Call, Counts, Reply
+from tests.support.model_server import ModelServer
+from tests.support.waiting import PATIENCE, eventually
 
 OURS = "sk-the-installations-own-0123456789"
 THEIRS = "sk-what-agencies-may-use-9876543210"

@@ -14,8 +14,8 @@ from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Files
 from agency import DefinitionError, LocalRuntime, tool
 from agency.define.tools import RayOptions
-from tests.actors.shop import calls, say, script, system
-from tests.actors.waiting import PATIENCE, eventually
+from tests.support.scripted_system import calls, say, script, system
+from tests.support.waiting import PATIENCE, eventually
 
 
 def crunching(name: str, ledger: Path, what: str, **more: object) -> tuple[str, dict[str, Any]]:

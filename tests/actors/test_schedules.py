@@ -18,10 +18,10 @@ from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongSt
 from agency.events import timestamp
 from agency.schedules.occurrences import instant
 from agency.store.store import LOCAL
-from tests.actors.conftest import Install
-from tests.actors.office import HOUR, MINUTE, MONDAY, Office
-from tests.actors.shop import say, script
-from tests.actors.waiting import directory_of, eventually
+from tests.support.clusters import Install, directory_of
+from tests.support.lone_agency import HOUR, MINUTE, MONDAY, LoneAgency
+from tests.support.scripted_system import say, script
+from tests.support.waiting import eventually
 
 DAY = 24 * HOUR
 SLOW = 60.0
@@ -29,13 +29,13 @@ SLOW = 60.0
 
 
 @pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
-    opened = Office(tmp_path, monkeypatch)
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoneAgency]:
+    opened = LoneAgency(tmp_path, monkeypatch)
     yield opened
     opened.agency.close()
 
 
-async def told(office: Office) -> list[tuple[int, str]]:
+async def told(office: LoneAgency) -> list[tuple[int, str]]:
     """The runs of the schedule: when they were due, in minutes after nine, and what came of them."""
     return [((instant(run.due_at) - MONDAY) // MINUTE, run.status) for run in await office.runs()]
 
@@ -43,7 +43,7 @@ async def told(office: Office) -> list[tuple[int, str]]:
 # Each kind.
 
 
-async def test_once_starts_one_thread_and_is_done(office: Office) -> None:
+async def test_once_starts_one_thread_and_is_done(office: LoneAgency) -> None:
     made = await office.schedule(kind="once", at=timestamp(MONDAY + 5 * MINUTE), message="Bake!", limits={"turns": 3})
     assert (made.status, made.next_at) == ("active", timestamp(MONDAY + 5 * MINUTE))
     await office.wait(5 * MINUTE - 1)
@@ -62,7 +62,7 @@ async def test_once_starts_one_thread_and_is_done(office: Office) -> None:
     assert len(office.made) == 1
 
 
-async def test_an_interval_starts_a_thread_each_time_from_one_interval_on(office: Office) -> None:
+async def test_an_interval_starts_a_thread_each_time_from_one_interval_on(office: LoneAgency) -> None:
     await office.schedule(overlap="allow")
     await office.wait(3 * HOUR)
     assert await told(office) == [(60, "started"), (120, "started"), (180, "started")]
@@ -70,13 +70,13 @@ async def test_an_interval_starts_a_thread_each_time_from_one_interval_on(office
     assert (await office.info()).next_at == timestamp(MONDAY + 4 * HOUR)
 
 
-async def test_an_interval_may_say_when_it_begins(office: Office) -> None:
+async def test_an_interval_may_say_when_it_begins(office: LoneAgency) -> None:
     await office.schedule(kind="interval", everyMs=HOUR, at=timestamp(MONDAY + 10 * MINUTE), overlap="allow")
     await office.wait(2 * HOUR)
     assert await told(office) == [(10, "started"), (70, "started")]
 
 
-async def test_cron_goes_by_the_clocks_of_its_time_zone_through_both_changes(office: Office) -> None:
+async def test_cron_goes_by_the_clocks_of_its_time_zone_through_both_changes(office: LoneAgency) -> None:
     await office.schedule(kind="cron", cron="30 2 * * *", timezone="Europe/Berlin", overlap="allow")
     for day, due in (("2027-03-28", "T01:00"), ("2027-10-31", "T00:30")):
         await office.change("paused")
@@ -91,7 +91,7 @@ async def test_cron_goes_by_the_clocks_of_its_time_zone_through_both_changes(off
 # What goes on when the next one is due.
 
 
-async def test_skip_leaves_out_what_is_due_while_one_is_going_on(office: Office) -> None:
+async def test_skip_leaves_out_what_is_due_while_one_is_going_on(office: LoneAgency) -> None:
     await office.schedule(overlap="skip")
     await office.wait(2 * HOUR)
     assert await told(office) == [(60, "started"), (120, "skipped")]
@@ -107,7 +107,7 @@ async def test_skip_leaves_out_what_is_due_while_one_is_going_on(office: Office)
     assert len(office.made) == 2
 
 
-async def test_queue_starts_each_when_the_one_before_has_ended(office: Office) -> None:
+async def test_queue_starts_each_when_the_one_before_has_ended(office: LoneAgency) -> None:
     await office.schedule(overlap="queue")
     await office.wait(3 * HOUR)
     assert await told(office) == [(60, "started"), (120, "queued"), (180, "queued")]
@@ -121,7 +121,7 @@ async def test_queue_starts_each_when_the_one_before_has_ended(office: Office) -
     assert len(office.made) == 3
 
 
-async def test_a_queue_has_an_end(office: Office) -> None:
+async def test_a_queue_has_an_end(office: LoneAgency) -> None:
     await office.schedule(overlap="queue")
     await office.wait((QUEUE_MOST + 3) * HOUR)
     found = [status for _, status in await told(office)]
@@ -131,7 +131,7 @@ async def test_a_queue_has_an_end(office: Office) -> None:
         await office.run_now()
 
 
-async def test_allow_starts_each_at_once(office: Office) -> None:
+async def test_allow_starts_each_at_once(office: LoneAgency) -> None:
     await office.schedule(overlap="queue")
     await office.wait(3 * HOUR)
     await office.change(overlap="allow")
@@ -141,7 +141,7 @@ async def test_allow_starts_each_at_once(office: Office) -> None:
     assert len(office.made) == 4
 
 
-async def test_a_thread_that_is_deleted_is_no_longer_going_on(office: Office) -> None:
+async def test_a_thread_that_is_deleted_is_no_longer_going_on(office: LoneAgency) -> None:
     await office.schedule(overlap="queue")
     await office.wait(2 * HOUR)
     (thread,) = office.made
@@ -151,7 +151,7 @@ async def test_a_thread_that_is_deleted_is_no_longer_going_on(office: Office) ->
     assert (await office.runs())[0].error == "the thread was deleted"
 
 
-async def test_a_run_is_over_when_its_thread_has_ended_whatever_that_does_later(office: Office) -> None:
+async def test_a_run_is_over_when_its_thread_has_ended_whatever_that_does_later(office: LoneAgency) -> None:
     await office.schedule(overlap="skip")
     await office.wait(HOUR)
     (thread,) = office.made
@@ -165,7 +165,7 @@ async def test_a_run_is_over_when_its_thread_has_ended_whatever_that_does_later(
 
 
 async def test_a_thread_may_have_ended_before_it_is_known_to_have_started(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: LoneAgency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await office.schedule(overlap="skip")
     create = office.create
@@ -183,7 +183,7 @@ async def test_a_thread_may_have_ended_before_it_is_known_to_have_started(
 # People.
 
 
-async def test_a_schedule_that_is_paused_starts_nothing_and_goes_on_with_what_comes_next(office: Office) -> None:
+async def test_a_schedule_that_is_paused_starts_nothing_and_goes_on_with_what_comes_next(office: LoneAgency) -> None:
     await office.schedule(overlap="allow")
     await office.wait(HOUR)
     paused = await office.change("paused")
@@ -196,7 +196,7 @@ async def test_a_schedule_that_is_paused_starts_nothing_and_goes_on_with_what_co
     assert await told(office) == [(60, "started"), (720, "started")]
 
 
-async def test_what_was_queued_waits_while_its_schedule_is_paused(office: Office) -> None:
+async def test_what_was_queued_waits_while_its_schedule_is_paused(office: LoneAgency) -> None:
     await office.schedule(overlap="queue")
     await office.wait(2 * HOUR)
     await office.change("paused")
@@ -208,7 +208,7 @@ async def test_what_was_queued_waits_while_its_schedule_is_paused(office: Office
     assert await told(office) == [(60, "completed"), (120, "started")]
 
 
-async def test_a_person_runs_it_now_and_once_however_often_that_is_said(office: Office) -> None:
+async def test_a_person_runs_it_now_and_once_however_often_that_is_said(office: LoneAgency) -> None:
     await office.schedule(overlap="skip")
     run = await office.run_now()
     assert (run.status, run.by, run.due_at) == ("started", "person", timestamp(MONDAY))
@@ -222,7 +222,7 @@ async def test_a_person_runs_it_now_and_once_however_often_that_is_said(office: 
     assert len(await office.runs()) == 2
 
 
-async def test_what_a_person_runs_waits_in_the_queue_or_starts_beside_the_rest(office: Office) -> None:
+async def test_what_a_person_runs_waits_in_the_queue_or_starts_beside_the_rest(office: LoneAgency) -> None:
     await office.schedule(overlap="queue")
     await office.run_now("a")
     assert (await office.run_now("b")).status == "queued"
@@ -232,7 +232,7 @@ async def test_what_a_person_runs_waits_in_the_queue_or_starts_beside_the_rest(o
     assert [run.status for run in await office.runs()] == ["started"] * 3
 
 
-async def test_a_schedule_that_is_paused_or_done_can_be_run_now(office: Office) -> None:
+async def test_a_schedule_that_is_paused_or_done_can_be_run_now(office: LoneAgency) -> None:
     await office.schedule(kind="once", at=timestamp(MONDAY + MINUTE), overlap="allow")
     await office.change("paused")
     assert (await office.run_now("a")).status == "started"
@@ -243,7 +243,7 @@ async def test_a_schedule_that_is_paused_or_done_can_be_run_now(office: Office) 
     assert len(office.made) == 3
 
 
-async def test_a_change_counts_from_now_on(office: Office) -> None:
+async def test_a_change_counts_from_now_on(office: LoneAgency) -> None:
     await office.schedule(overlap="allow")
     assert (await office.change(name="more rolls")).next_at == timestamp(MONDAY + HOUR)
     office.now += 10 * MINUTE
@@ -257,7 +257,7 @@ async def test_a_change_counts_from_now_on(office: Office) -> None:
     assert (again.status, len(office.made)) == ("active", 1)
 
 
-async def test_what_is_deleted_is_gone_and_its_threads_stay(office: Office) -> None:
+async def test_what_is_deleted_is_gone_and_its_threads_stay(office: LoneAgency) -> None:
     await office.schedule(overlap="allow")
     await office.wait(2 * HOUR)
     await office.call("delete_schedule", "s")
@@ -278,7 +278,7 @@ async def test_what_is_deleted_is_gone_and_its_threads_stay(office: Office) -> N
 @pytest.mark.parametrize(("catch_up", "then"), [("one", "started"), ("none", "missed")])
 @pytest.mark.parametrize("cron", [False, True], ids=["interval", "cron"])
 async def test_what_was_missed_is_caught_up_with_once_or_not_at_all(
-    office: Office, catch_up: str, then: str, cron: bool
+    office: LoneAgency, catch_up: str, then: str, cron: bool
 ) -> None:
     timing = {"kind": "cron", "cron": "0 * * * *"} if cron else {}
     await office.schedule(overlap="allow", catchUp=catch_up, **timing)
@@ -294,7 +294,7 @@ async def test_what_was_missed_is_caught_up_with_once_or_not_at_all(
 
 
 @pytest.mark.parametrize(("catch_up", "made"), [("one", 1), ("none", 0)])
-async def test_once_is_caught_up_with_like_the_others(office: Office, catch_up: str, made: int) -> None:
+async def test_once_is_caught_up_with_like_the_others(office: LoneAgency, catch_up: str, made: int) -> None:
     await office.schedule(kind="once", at=timestamp(MONDAY + HOUR), catchUp=catch_up)
     office.now += DAY
     office.reopen()
@@ -304,7 +304,7 @@ async def test_once_is_caught_up_with_like_the_others(office: Office, catch_up: 
     assert (await office.info()).status == "done"
 
 
-async def test_a_start_that_is_a_little_late_was_not_missed(office: Office) -> None:
+async def test_a_start_that_is_a_little_late_was_not_missed(office: LoneAgency) -> None:
     await office.schedule(catchUp="none")
     office.now += HOUR + 59_000
     office.reopen()
@@ -312,7 +312,7 @@ async def test_a_start_that_is_a_little_late_was_not_missed(office: Office) -> N
     assert await told(office) == [(60, "started")]
 
 
-async def test_what_was_missed_obeys_what_is_going_on(office: Office) -> None:
+async def test_what_was_missed_obeys_what_is_going_on(office: LoneAgency) -> None:
     await office.schedule(overlap="skip")
     await office.wait(HOUR)
     office.now += 5 * HOUR
@@ -321,7 +321,7 @@ async def test_what_was_missed_obeys_what_is_going_on(office: Office) -> None:
     assert await told(office) == [(60, "started"), (360, "skipped")]
 
 
-async def test_a_clock_that_is_set_back_starts_nothing_twice(office: Office) -> None:
+async def test_a_clock_that_is_set_back_starts_nothing_twice(office: LoneAgency) -> None:
     await office.schedule(kind="interval", everyMs=HOUR, overlap="allow")
     await office.wait(2 * HOUR)
     office.now = MONDAY + 30 * MINUTE
@@ -335,7 +335,7 @@ async def test_a_clock_that_is_set_back_starts_nothing_twice(office: Office) -> 
 # When a thread cannot be started.
 
 
-async def test_an_agent_that_is_gone_fails_the_run_and_the_schedule_goes_on(office: Office) -> None:
+async def test_an_agent_that_is_gone_fails_the_run_and_the_schedule_goes_on(office: LoneAgency) -> None:
     await office.call("put_blueprint", {"name": "baker", "description": "d", "prompt": "p"})
     await office.schedule(agentType="baker", overlap="queue")
     await office.call("delete_blueprint", "baker")
@@ -351,7 +351,7 @@ async def test_an_agent_that_is_gone_fails_the_run_and_the_schedule_goes_on(offi
     assert (await told(office))[-1] == (240, "started")
 
 
-async def test_what_cannot_be_started_yet_is_tried_until_it_is(office: Office) -> None:
+async def test_what_cannot_be_started_yet_is_tried_until_it_is(office: LoneAgency) -> None:
     await office.schedule(overlap="skip")
     office.trouble = Unavailable("there is no room")
     await office.wait(HOUR + 10_000)
@@ -368,7 +368,7 @@ async def test_what_cannot_be_started_yet_is_tried_until_it_is(office: Office) -
 # Lists and limits.
 
 
-async def test_schedules_and_runs_come_in_pages(office: Office) -> None:
+async def test_schedules_and_runs_come_in_pages(office: LoneAgency) -> None:
     for name in "abc":
         await office.schedule(name, overlap="allow")
     first = await office.call("schedules", 0, 2)
@@ -383,7 +383,9 @@ async def test_schedules_and_runs_come_in_pages(office: Office) -> None:
     assert older.next is None
 
 
-async def test_of_runs_that_are_over_the_oldest_are_forgotten(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_runs_that_are_over_the_oldest_are_forgotten(
+    office: LoneAgency, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(schedules, "RUNS_MOST", 5)
     await office.schedule(overlap="skip")
     await office.wait(10 * HOUR)
@@ -393,7 +395,7 @@ async def test_of_runs_that_are_over_the_oldest_are_forgotten(office: Office, mo
     assert [due for due, _ in await told(office)] == [60 * n for n in range(7, 12)]
 
 
-async def test_many_that_are_due_at_once_are_all_started(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_that_are_due_at_once_are_all_started(office: LoneAgency, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.agency.scheduling.BATCH", 7)
     monkeypatch.setattr(schedules, "SCHEDULES_MOST", 30)
     for n in range(30):
@@ -422,14 +424,14 @@ async def test_many_that_are_due_at_once_are_all_started(office: Office, monkeyp
     ],
 )
 async def test_a_schedule_that_cannot_be_is_explained_and_not_made(
-    office: Office, wrong: dict[str, Any], said: str
+    office: LoneAgency, wrong: dict[str, Any], said: str
 ) -> None:
     with pytest.raises((InvalidInput, NotFound), match=said):
         await office.call("create_schedule", "s", {"name": "n", "agentType": "clerk", "message": "m", **wrong})
     assert (await office.call("schedules")).schedules == ()
 
 
-async def test_a_change_that_cannot_be_changes_nothing(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_that_cannot_be_changes_nothing(office: LoneAgency, monkeypatch: pytest.MonkeyPatch) -> None:
     before = await office.schedule(kind="once", at=timestamp(MONDAY + HOUR))
     for fields in ({"at": "2020-01-01T00:00:00Z"}, {"kind": "cron"}, {"everyMs": HOUR}, {"agentType": "nobody"}):
         with pytest.raises((InvalidInput, NotFound)):

@@ -11,10 +11,10 @@ import pytest
 from actors import Cluster, ThreadHandle
 from agency import Event, EventType
 from agency.models.providers.entry import Api, Price, Provider
-from tests.actors.conftest import Install
-from tests.actors.waiting import PATIENCE, follow
-from tests.models.script import Counts, Reply
-from tests.models.server import ModelServer
+from tests.support.clusters import Install, follow
+from tests.support.model_script import Counts, Reply
+from tests.support.model_server import ModelServer
+from tests.support.waiting import PATIENCE
 
 WORDS = tuple(f"word{n} " for n in range(40))
 

@@ -9,9 +9,9 @@ import pytest
 
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle
 from agency import Approve, Deny, Edit, Event, EventType, InvalidInput, Limits, Message, NotFound, WrongState
-from tests.actors.conftest import Install
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import PATIENCE, asleep, eventually
+from tests.support.clusters import Install, asleep
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.waiting import PATIENCE, eventually
 
 
 def charge(ledger: Path, what: str) -> tuple[str, dict[str, object]]:

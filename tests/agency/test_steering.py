@@ -45,7 +45,7 @@ from agency.children import rows
 from agency.store import timers
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl, subagents
-from tests.faults.test_crash_at_every_commit import in_a_process
+from tests.support.crashes import in_a_process
 
 PATIENCE = 10.0
 INTERRUPTED = "Canceled: a new message came first."

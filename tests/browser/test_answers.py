@@ -8,12 +8,12 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.actors.shop import calls, charging, noted, noting, say, task
-from tests.actors.waiting import eventually
-from tests.browser.conftest import Visitor
-from tests.browser.parts import answer, at_agency, banner, call_states, calls_of, link, status
-from tests.dashboard.talking import create, finished
-from tests.gateways import Server
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished
+from tests.support.gateways import Server
+from tests.support.page_parts import answer, at_agency, banner, call_states, calls_of, link, status
+from tests.support.scripted_system import calls, charging, noted, noting, say, task
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

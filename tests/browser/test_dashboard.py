@@ -8,9 +8,10 @@ import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.actors.shop import calls, noting, say, script, task
-from tests.browser.conftest import Visitor
-from tests.browser.parts import (
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished, stored
+from tests.support.gateways import Server
+from tests.support.page_parts import (
     answer,
     at_agency,
     call_states,
@@ -23,17 +24,9 @@ from tests.browser.parts import (
     switcher,
     threads,
 )
-from tests.dashboard.talking import create, finished, stored
-from tests.gateways import Server
+from tests.support.scripted_system import calls, noting, say, script, task
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger"
-    path.touch()
-    return path
 
 
 # Looking.

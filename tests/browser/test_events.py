@@ -9,11 +9,11 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.actors.shop import calls, noting, say
-from tests.browser.conftest import Visitor
-from tests.browser.views import event_rows, view
-from tests.dashboard.talking import create, finished, message, stored
-from tests.gateways import Server
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished, message, stored
+from tests.support.gateways import Server
+from tests.support.scripted_system import calls, noting, say
+from tests.support.thread_views import event_rows, view
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.actors.shop import calls, say, script
-from tests.browser.conftest import Visitor
-from tests.browser.views import view
-from tests.dashboard.talking import create, finished
-from tests.gateways import Server
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished
+from tests.support.gateways import Server
+from tests.support.scripted_system import calls, say, script
+from tests.support.thread_views import view
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -9,12 +9,12 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.actors.shop import calls, noting, say, script, task
-from tests.actors.waiting import eventually
-from tests.browser.conftest import Visitor
-from tests.browser.views import canvas, drawn, node_rows, nodes_of, shown_nodes, view
-from tests.dashboard.talking import create, finished, stored
-from tests.gateways import Server
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished, stored
+from tests.support.gateways import Server
+from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.thread_views import canvas, drawn, node_rows, nodes_of, shown_nodes, view
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -13,11 +13,12 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.actors.shop import calls, say, task
-from tests.browser.conftest import Visitor
-from tests.browser.parts import at_agency, banner, link
-from tests.dashboard.talking import create, finished, message
-from tests.gateways import ROOT, Server
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished, message
+from tests.support.gateways import Server
+from tests.support.page_parts import at_agency, banner, link
+from tests.support.paths import ROOT
+from tests.support.scripted_system import calls, say, task
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

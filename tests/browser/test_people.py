@@ -8,11 +8,11 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.actors.shop import calls, charging, noted, noting, say
-from tests.browser.conftest import Visitor
-from tests.browser.parts import answer, at_agency, banner, calls_of, link, status
-from tests.dashboard.talking import create
-from tests.gateways import Server
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create
+from tests.support.gateways import Server
+from tests.support.page_parts import answer, at_agency, banner, calls_of, link, status
+from tests.support.scripted_system import calls, charging, noted, noting, say
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,11 +6,11 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.actors.shop import say
-from tests.browser.conftest import Visitor
-from tests.browser.parts import at_agency, link, switcher, threads
-from tests.dashboard.talking import create, finished
-from tests.gateways import Server
+from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished
+from tests.support.gateways import Server
+from tests.support.page_parts import at_agency, link, switcher, threads
+from tests.support.scripted_system import say
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.actors.shop import calls, noting, say
-from tests.actors.waiting import eventually
-from tests.browser.conftest import AWAY, Visitor
-from tests.browser.parts import (
+from tests.support.browser import AWAY, Visitor
+from tests.support.gateway_requests import create, finished, stored
+from tests.support.gateways import Serve, Server
+from tests.support.page_parts import (
     answer,
     at_agency,
     calls_of,
@@ -23,8 +23,8 @@ from tests.browser.parts import (
     switcher,
     threads,
 )
-from tests.dashboard.talking import create, finished, stored
-from tests.gateways import Serve, Server
+from tests.support.scripted_system import calls, noting, say
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

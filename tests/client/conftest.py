@@ -7,10 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from agency.client import Agency, Client
-from tests.actors.conftest import ledger
-from tests.gateways import Server
-
-__all__ = ["agency", "client", "ledger"]
+from tests.support.gateways import Server
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from agency import Event, EventType
 from agency.client import Client, asynchronous, exchange, sync
 from agency.errors import AgencyError, InvalidInput, NotFound, RateLimited, Unauthorized, Unavailable
 from agency.events import model_delta
-from tests.actors.waiting import eventually
-from tests.client.faces import FACES, Face, call, collect
-from tests.client.scripted import Asked, Play, answer, nothing, problem, rubbish, scripted, stream, until_gone
+from tests.support.both_clients import FACES, Face, call, collect
+from tests.support.scripted_http import Asked, Play, answer, nothing, problem, rubbish, scripted, stream, until_gone
+from tests.support.waiting import eventually
 
 ACCEPTED = answer(202, {"runId": "t.1", "status": "running"})
 BUSY = problem(503, "ERR_UNAVAILABLE")

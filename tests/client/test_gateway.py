@@ -18,8 +18,8 @@ from agency.define.blueprint import ModelChoice
 from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, WrongState
 from agency.messages import Image
 from agency.models.providers.entry import Provider
-from tests.actors.shop import calls, noting, say, script
-from tests.gateways import Serve, Server
+from tests.support.gateways import Serve, Server
+from tests.support.scripted_system import calls, noting, say, script
 
 SLOW = 100.0
 """How long a gateway may take to be there again, on a machine that is busy with other tests."""

@@ -1,22 +1,7 @@
-"""A client of the shared gateway, and an agency of one's own there."""
+"""Tests of the gateway, over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from tests.support.gateway_fixtures import agency, http
 
-import httpx
-import pytest
-
-from tests.gateways import Server
-
-
-@pytest.fixture
-def http(gateway: Server) -> Iterator[httpx.Client]:
-    with gateway.client() as client:
-        yield client
-
-
-@pytest.fixture
-def agency(http: httpx.Client) -> str:
-    """A new agency's id."""
-    return str(http.post("/agencies", json={"name": "bakery"}).json()["id"])
+__all__ = ["agency", "http"]

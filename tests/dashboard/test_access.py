@@ -13,9 +13,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.actors.shop import calls, say
-from tests.dashboard.talking import Json, assert_problem, create, finished, message, socket_events
-from tests.gateways import Serve, Server
+from tests.support.gateway_requests import Json, assert_problem, create, finished, message, socket_events
+from tests.support.gateways import Serve, Server
+from tests.support.scripted_system import calls, say
 
 SECRET = "open sesame, büro 7"
 

@@ -17,11 +17,11 @@ from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import Event
 from agency.turn.state import Limits
 from dashboard.command import app
-from tests.actors.shop import Line, calls, noting, say, script
-from tests.actors.waiting import eventually
-from tests.conftest import ROOT
-from tests.dashboard.terminals import COMMAND, agency, surroundings, terminal
-from tests.gateways import Serve, Server
+from tests.support.gateways import Serve, Server
+from tests.support.paths import ROOT
+from tests.support.scripted_system import Line, calls, noting, say, script
+from tests.support.terminals import COMMAND, agency, surroundings, terminal
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -33,13 +33,6 @@ def client(gateway: Server) -> Iterator[Client]:
 @pytest.fixture
 def bakery(client: Client) -> Agency:
     return client.create_agency("bakery")
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger"
-    path.touch()
-    return path
 
 
 @pytest.fixture

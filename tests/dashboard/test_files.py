@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.actors.shop import calls, say
-from tests.dashboard.talking import Json, assert_problem, create, finished
-from tests.gateways import Server
+from tests.support.gateway_requests import Json, assert_problem, create, finished
+from tests.support.gateways import Server
+from tests.support.scripted_system import calls, say
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 

@@ -13,9 +13,9 @@ import pytest
 
 from actors.cluster import local_ray
 from dashboard.gateway.examples import EXAMPLES
-from tests.actors.shop import calls, noting, say, task
-from tests.dashboard.talking import Json, create, finished
-from tests.gateways import Serve, Server
+from tests.support.gateway_requests import Json, create, finished
+from tests.support.gateways import Serve, Server
+from tests.support.scripted_system import calls, noting, say, task
 
 PATIENCE = 20.0
 
@@ -82,7 +82,7 @@ def test_figures_count_what_happens(gateway: Server, http: httpx.Client, agency:
 
 
 async def test_the_lag_of_live_feeds_is_measured(gateway: Server, http: httpx.Client, agency: str) -> None:
-    from tests.dashboard.talking import message, socket_events
+    from tests.support.gateway_requests import message, socket_events
 
     thread = create(http, agency)
     before = figures(http)["agency_feed_lag_seconds_count"]

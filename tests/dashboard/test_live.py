@@ -14,9 +14,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.actors.shop import calls, noting, say, task
-from tests.dashboard.talking import Json, create, finished, message, socket_events, stored
-from tests.gateways import Serve, Server
+from tests.support.gateway_requests import Json, create, finished, message, socket_events, stored
+from tests.support.gateways import Serve, Server
+from tests.support.scripted_system import calls, noting, say, task
 
 WORK = [say(f"step {n}", words=5, delay=0.2) for n in range(4)]
 

@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from agency.messages import IMAGE_BYTES
-from tests.actors.shop import calls, say
-from tests.dashboard.talking import assert_problem, create, finished, stored
-from tests.gateways import Server
-from tests.models.script import Reply
-from tests.models.server import ModelServer
+from tests.support.gateway_requests import assert_problem, create, finished, stored
+from tests.support.gateways import Server
+from tests.support.model_script import Reply
+from tests.support.model_server import ModelServer
+from tests.support.scripted_system import calls, say
 
 CALL = 15
 

@@ -10,13 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.actors.shop import calls, charging, noted, noting, say, task
-from tests.dashboard.talking import Json, assert_problem, create, eventually, finished, message, stored
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    return tmp_path / "ledger"
+from tests.support.gateway_requests import Json, assert_problem, create, finished, message, stored
+from tests.support.scripted_system import calls, charging, noted, noting, say, task
+from tests.support.waiting import eventually_sync
 
 
 def until_paused(http: httpx.Client, agency: str, thread: str, reason: str) -> Json:
@@ -26,7 +22,7 @@ def until_paused(http: httpx.Client, agency: str, thread: str, reason: str) -> J
         run = finished(http, agency, thread, wait=1)
         return run if run["meta"]["pauseReason"] == reason else None
 
-    return eventually(paused)
+    return eventually_sync(paused)
 
 
 def inbox(http: httpx.Client, agency: str) -> list[Json]:
@@ -38,7 +34,7 @@ def inbox(http: httpx.Client, agency: str) -> list[Json]:
 def test_calls_of_a_child_of_a_child_are_answered_in_the_inbox(http: httpx.Client, agency: str, ledger: Path) -> None:
     asks = task(calls(charging(ledger, "deep")), say("charged"), to="careful")
     thread = create(http, agency, calls(task(calls(asks), say("passed on"))), say("all done"))
-    (found,) = eventually(lambda: inbox(http, agency))
+    (found,) = eventually_sync(lambda: inbox(http, agency))
     (call,) = found["calls"]
     assert (found["kind"], found["agentType"], call["name"], call["kind"]) == ("calls", "careful", "charge", "approval")
     assert found["parentId"] not in (None, thread)
@@ -109,7 +105,7 @@ def test_nobody_answers_in_time_and_the_call_is_denied(http: httpx.Client, agenc
     policy = {"rules": [{"tool": "charge", "risk": "medium"}], "timeoutMs": 300}
     http.put(f"/agency/{agency}/policy", json=policy)
     thread = create(http, agency, calls(charging(ledger, "late")), say("went without"))
-    eventually(lambda: finished(http, agency, thread)["status"] != "paused")
+    eventually_sync(lambda: finished(http, agency, thread)["status"] != "paused")
     assert (finished(http, agency, thread)["data"], noted(ledger)) == ("went without", [])
     (resumed,) = (event["data"] for event in stored(http, agency, thread) if event["type"] == "hitl.resume")
     assert (resumed["by"], list(resumed["decisions"].values())) == ("timeout", ["deny"])
@@ -118,9 +114,9 @@ def test_nobody_answers_in_time_and_the_call_is_denied(http: httpx.Client, agenc
 def test_a_call_in_doubt_waits_in_the_inbox_with_what_is_known(http: httpx.Client, agency: str, ledger: Path) -> None:
     pay = ("pay", {"ledger": str(ledger), "what": "bill", "seconds": 60})
     thread = create(http, agency, calls(pay), say("settled"))
-    eventually(lambda: noted(ledger) == ["pay:bill"])
+    eventually_sync(lambda: noted(ledger) == ["pay:bill"])
     os.kill(int(ledger.read_text().split()[2]), signal.SIGKILL)
-    (call,) = eventually(lambda: inbox(http, agency))[0]["calls"]
+    (call,) = eventually_sync(lambda: inbox(http, agency))[0]["calls"]
     assert (call["kind"], call["name"]) == ("in_doubt", "pay")
     assert call["since"] is not None and "may or may not" in call["note"]
     told = {"decisions": {call["approvalId"]: {"decision": "respond", "content": "the bank says it was paid"}}}
@@ -138,7 +134,7 @@ def test_a_message_interrupts_the_model_and_one_for_later_starts_the_next_run(ht
     assert again.json() == later.json()
     now = http.post(at, json={"messages": message(say("the first")), "when": "now"})
     assert (now.status_code, now.json()["runId"]) == (202, f"{thread}.1")
-    eventually(lambda: finished(http, agency, thread)["runId"] == f"{thread}.2")
+    eventually_sync(lambda: finished(http, agency, thread)["runId"] == f"{thread}.2")
     run = finished(http, agency, thread)
     assert (run["status"], run["data"]) == ("completed", "the second")
     results = [e["data"]["result"] for e in stored(http, agency, thread) if e["type"] == "agent.completed"]
@@ -185,7 +181,7 @@ def test_when_a_parent_is_canceled_its_tasks_in_the_background_are_too(http: htt
     name, args = task(say("never", delay=60))
     thread = create(http, agency, calls((name, {**args, "background": True})), say("never", delay=60))
     at_work = {"parent": thread, "status": "running"}
-    (child,) = eventually(lambda: http.get(f"/agency/{agency}/agents", params=at_work).json()["agents"])
+    (child,) = eventually_sync(lambda: http.get(f"/agency/{agency}/agents", params=at_work).json()["agents"])
     assert http.post(f"/agency/{agency}/agent/{thread}/cancel").status_code == 200
     assert finished(http, agency, child["id"])["status"] == "canceled"
 

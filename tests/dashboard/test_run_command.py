@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from agency.client import Client
 from agency.errors import AgencyError
 from dashboard.command import app
-from tests.actors.shop import calls, say, script
-from tests.dashboard.terminals import agency, terminal
-from tests.gateways import Server
-from tests.models.script import Reply
-from tests.models.server import KEY, ModelServer
+from tests.support.gateways import Server
+from tests.support.model_script import Reply
+from tests.support.model_server import KEY, ModelServer
+from tests.support.scripted_system import calls, say, script
+from tests.support.terminals import agency, terminal
 
 SYSTEM = """
 import asyncio

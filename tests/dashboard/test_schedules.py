@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.actors.shop import say, script
-from tests.actors.waiting import eventually
-from tests.dashboard.talking import Json, assert_problem, finished
-from tests.gateways import Server
+from tests.support.gateway_requests import Json, assert_problem, finished
+from tests.support.gateways import Server
+from tests.support.scripted_system import say, script
+from tests.support.waiting import eventually
 
 SLOW = 60.0
 """How long the first threads of an agency may take, on a machine that is busy with other tests."""

@@ -19,10 +19,10 @@ from websockets.exceptions import WebSocketException
 
 from actors import Settings
 from actors.cluster import local_ray
-from tests.actors.shop import calls, noting, say
-from tests.conftest import ROOT
-from tests.dashboard.talking import Json, create, finished, socket_events, stored
-from tests.gateways import Serve, Server
+from tests.support.gateway_requests import Json, create, finished, socket_events, stored
+from tests.support.gateways import Serve, Server
+from tests.support.paths import ROOT
+from tests.support.scripted_system import calls, noting, say
 
 AGENT = """
 from agency import AgentSystem, tool
@@ -192,7 +192,7 @@ def attempt(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     ("arguments", "environment", "problem"),
     [
         (["nothing.like.it:system"], {}, "nothing"),
-        (["tests.actors.shop:nothing"], {}, "nothing"),
+        (["tests.support.scripted_system:nothing"], {}, "nothing"),
         (["--port", "99999"], {}, "port"),
         (["--host", "0.0.0.0"], {}, "AGENCY_SECRET"),
         (["--host", "192.0.2.1", "--insecure"], {}, "cannot listen"),

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.actors.shop import calls, noting, say, task
-from tests.dashboard.talking import Json, assert_problem, create, finished, message, stored
+from tests.support.gateway_requests import Json, assert_problem, create, finished, message, stored
+from tests.support.scripted_system import calls, noting, say, task
 
 
 def test_a_new_thread_works_on_its_message_and_the_envelope_tells_what_came_of_it(

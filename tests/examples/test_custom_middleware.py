@@ -10,7 +10,7 @@ import pytest
 from agency import AgentSystem, DefinitionError, Thread, open_thread
 from agency.testing import ScriptedModel
 from examples.custom_middleware import Budget, poster, system
-from tests.examples.running import run
+from tests.support.example_processes import run
 
 
 async def order(thread: Thread, *products: str) -> list[str]:

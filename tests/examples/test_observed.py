@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.examples.running import run
+from tests.support.example_processes import run
 
 
 def test_three_observers_tell_the_same_story(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from actors.cluster import local_ray
 from actors.cluster.local_ray import LocalRay
 from agency import LocalRuntime
 from examples.ray_tool import ORDERS, system
-from tests.actors.waiting import eventually
-from tests.examples.running import end_of, example
+from tests.support.example_processes import end_of, example
+from tests.support.waiting import eventually
 
 ROW = re.compile(r"✓ +(\d+) to +(\d+): +(\d+) primes, by process (\d+)")
 

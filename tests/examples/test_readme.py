@@ -18,9 +18,9 @@ import pytest
 from actors import Settings
 from actors.cluster import local_ray
 from agency import open_thread
-from tests.gateways import Server
-from tests.models.script import Reply
-from tests.models.server import ModelServer
+from tests.support.gateways import Server
+from tests.support.model_script import Reply
+from tests.support.model_server import ModelServer
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)

@@ -7,7 +7,7 @@ from typing import Any
 
 from agency import LocalRuntime
 from examples.research import LIBRARY, QUESTION, system
-from tests.examples.running import run
+from tests.support.example_processes import run
 
 
 def test_it_shows_the_lead_and_the_scouts_at_work_and_then_the_report(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agency import EventType, open_thread
 from examples.script import TRAYS, system
-from tests.examples.running import example, kill_when, run
+from tests.support.example_processes import example, kill_when, run
 
 DONE = re.compile(r"tray (\d+) is done, by process (\d+)")
 

@@ -9,7 +9,7 @@ import pytest
 
 from agency import Approve, Decision, Deny, Edit, LocalRuntime
 from examples.support_desk import RULE, TICKETS, bank, system
-from tests.examples.running import run, terminal
+from tests.support.example_processes import run, terminal
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +10,7 @@ import ray
 
 from actors import Settings
 from actors.cluster import local_ray
-
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -22,7 +18,7 @@ def own_ray(tmp_path: Path) -> Iterator[Settings]:
     """Settings of an installation with a local Ray to itself."""
     ray.shutdown()
     settings = Settings(
-        system="tests.actors.shop:system",
+        system="tests.support.scripted_system:system",
         python_path=(str(ROOT),),
         data_dir=tmp_path / "data",
         namespace="faults",
@@ -33,26 +29,3 @@ def own_ray(tmp_path: Path) -> Iterator[Settings]:
     yield settings
     ray.shutdown()
     local_ray.stop(settings.data_dir)
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def titled(title: str, session: int) -> list[int]:
-    """The processes of a session that call themselves so."""
-    found = []
-    for pid in local_ray.session(session):
-        with suppress(OSError):
-            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title.encode()):
-                found.append(pid)
-    return found
-
-
-def lives(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False

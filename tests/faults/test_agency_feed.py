@@ -18,10 +18,10 @@ import pytest
 from actors import AgencyHandle, Cluster, Settings
 from actors.address import Address, Files
 from agency.store.looking import events_between, glance
-from tests.actors.shop import calls, say, script
-from tests.actors.waiting import eventually
-from tests.faults.conftest import kill, titled
-from tests.faults.test_killed_hosts import all_threads, running, stop
+from tests.support.clusters import all_threads
+from tests.support.processes import kill, session_of, titled
+from tests.support.scripted_system import calls, say, script
+from tests.support.waiting import cancel_all, eventually
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 THREADS = 16
@@ -109,7 +109,7 @@ async def test_an_agencys_feed_has_no_gap_and_no_repeat_while_hosts_and_the_dire
     followers = [Follower(cluster.agency(agency.id), random.Random(i)) for i, cluster in enumerate(clusters)]
     following = [asyncio.create_task(follower.go_on()) for follower in followers]
 
-    session, killed = running(own_ray), 0
+    session, killed = session_of(own_ray), 0
     while killed < KILLS:
         await asyncio.sleep(0.5)
         if hosts := titled("ray::Host", session):
@@ -129,7 +129,7 @@ async def test_an_agencys_feed_has_no_gap_and_no_repeat_while_hosts_and_the_dire
     await eventually(lambda: all(len(follower.seen) >= len(expected) for follower in followers), PATIENCE)
     assert await index(agency) == truth(own_ray, agency.id)
     assert not any(task.done() for task in following)
-    await stop(following)
+    await cancel_all(following)
     for follower in followers:
         assert sorted(follower.seen) == list(range(1, len(expected) + 1)), "cursors are dense"
         assert set(follower.seen.values()) == expected, "every event once"

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from actors import Cluster, Settings
-from tests.actors.shop import calls, say, script
-from tests.actors.waiting import eventually
-from tests.faults.conftest import kill, titled
-from tests.faults.test_killed_hosts import running
+from tests.support.processes import kill, session_of, titled
+from tests.support.scripted_system import calls, say, script
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 
@@ -25,7 +24,7 @@ async def test_runs_go_on_by_themselves_after_a_burst_of_deaths(own_ray: Setting
         note = ("note", {"ledger": str(ledger), "what": f"t{i}", "seconds": 0.1})
         await agency.create_thread("clerk", script(calls(note, delay=1.0), say("done")))
     for _ in range(20):
-        kill(*titled("ray::Host", running(own_ray)))
+        kill(*titled("ray::Host", session_of(own_ray)))
         await asyncio.sleep(0.3)
     await eventually(lambda: all(f"end:t{i} " in ledger.read_text() for i in range(4)), 60)
     await cluster.down()

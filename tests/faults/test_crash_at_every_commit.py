@@ -8,11 +8,8 @@ until a run gets through without reaching the n-th commit.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import traceback
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +18,6 @@ import pytest
 from agency import (
     AgentSystem,
     Event,
-    EventType,
     LocalRuntime,
     Message,
     ModelRequest,
@@ -35,9 +31,7 @@ from agency.store.looking import holds_thread
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl
-
-ENDS = {EventType.TOOL_OUTPUT, EventType.TOOL_ERROR}
-IN_DOUBT = "may or may not have taken effect"
+from tests.support.crashes import ENDS, IN_DOUBT, in_a_process, started
 
 
 def build(folder: Path) -> AgentSystem:
@@ -137,26 +131,6 @@ async def operate_first(boss: Thread) -> None:
     else:
         assert result.status == "completed", result
         await boss.send("second", idempotency_key="2")
-
-
-async def started(thread: Thread, call_id: str) -> None:
-    async with asyncio.timeout(20):
-        async for event in thread.events():
-            if event.type == EventType.TOOL_STARTED and event.data["callId"] == call_id:
-                return
-
-
-def in_a_process(work: Callable[[], None]) -> int:
-    """Run something in a forked process; its exit status, negative for a signal."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def crash(folder: Path, n: int, when: Literal["before", "after"]) -> int:

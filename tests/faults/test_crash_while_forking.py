@@ -12,8 +12,8 @@ import pytest
 from agency import LocalRuntime, Message
 from agency.store.looking import holds_thread
 from agency.testing import die_at_commit
-from tests.agency.test_forking import build, events_of, fork, messages_of, state_of, tell
-from tests.faults.test_crash_at_every_commit import in_a_process
+from tests.support.crashes import in_a_process
+from tests.support.forked_story import build, events_of, fork, messages_of, state_of, tell
 
 CUT = 30
 

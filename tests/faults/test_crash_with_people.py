@@ -41,7 +41,7 @@ from agency.store.looking import holds_thread
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl
-from tests.faults.test_crash_at_every_commit import ENDS, in_a_process, started
+from tests.support.crashes import ENDS, in_a_process, started
 
 STARTED = re.compile(r"Started task (thr_\w+) in the background")
 PATIENCE = 30

@@ -35,7 +35,7 @@ from agency import (
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl
-from tests.faults.test_crash_at_every_commit import IN_DOUBT, in_a_process
+from tests.support.crashes import IN_DOUBT, in_a_process
 
 DECISIONS: dict[str, Decision] = {
     "approve": Approve(),

@@ -22,9 +22,9 @@ from actors import Settings
 from actors.cluster import local_ray
 from agency.client import Client
 from dashboard.gateway.found import notes
-from tests.actors.shop import calls, noting, say
-from tests.dashboard.talking import create, finished, stored
-from tests.gateways import Server
+from tests.support.gateway_requests import create, finished, stored
+from tests.support.gateways import Server
+from tests.support.scripted_system import calls, noting, say
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """A gateway with a Ray of its own."""
-    settings = Settings(system="tests.actors.shop:system", data_dir=tmp_path / "data", namespace="agency")
+    settings = Settings(system="tests.support.scripted_system:system", data_dir=tmp_path / "data", namespace="agency")
     made = Server(settings, tmp_path / "log")
     yield made
     made.stop()

@@ -23,8 +23,10 @@ from actors import AgencyHandle, Cluster, Settings, ThreadHandle
 from actors.cluster import local_ray
 from agency import Event, EventType
 from agency.store.looking import glance
-from tests.actors.shop import calls, say, script
-from tests.faults.conftest import kill, titled
+from tests.support.clusters import all_threads
+from tests.support.processes import kill, session_of, titled
+from tests.support.scripted_system import calls, say, script
+from tests.support.waiting import cancel_all
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 THREADS = 100
@@ -81,7 +83,7 @@ async def test_every_run_ends_right_while_hosts_the_directory_and_then_everythin
     watches = [Watch(thread_id) for thread_id in ids[:WATCHED]]
     watching = [asyncio.create_task(watch.go_on(agency)) for watch in watches]
 
-    session = running(own_ray)
+    session = session_of(own_ray)
     killed = 0
     for second in range(8):
         await asyncio.sleep(1)
@@ -95,7 +97,7 @@ async def test_every_run_ends_right_while_hosts_the_directory_and_then_everythin
     unfinished = [path for path in own_ray.data_dir.rglob("thr_*.db") if glance(path).due is not None]
     assert len(unfinished) > THREADS / 4, "there was work in progress when everything died"
 
-    await stop(watching)
+    await cancel_all(watching)
     await cluster.close()
     ray.shutdown()
     cluster = await Cluster.join(own_ray)
@@ -119,7 +121,7 @@ async def test_every_run_ends_right_while_hosts_the_directory_and_then_everythin
         stored = await agency.thread(watch.thread).stored_events(0, 1_000)
         await caught_up(watch, stored)
         assert watch.seen == stored, "no gap, no repeat, nothing changed"
-    await stop(watching)
+    await cancel_all(watching)
     await cluster.down()
 
 
@@ -156,29 +158,7 @@ def milliseconds(event: Event) -> int:
     return int(datetime.fromisoformat(event.ts).timestamp() * 1000) + 1
 
 
-async def all_threads(agency: AgencyHandle) -> list[str]:
-    found: list[str] = []
-    after: int | None = 0
-    while after is not None:
-        page = await agency.threads(after, 100)
-        found += [thread.id for thread in page.threads]
-        after = page.next
-    return found
-
-
 async def caught_up(watch: Watch, stored: list[Event]) -> None:
     async with asyncio.timeout(30):
         while len(watch.seen) < len(stored):
             await asyncio.sleep(0.05)
-
-
-async def stop(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def running(settings: Settings) -> int:
-    found = local_ray.find(settings.data_dir)
-    assert found is not None
-    return found.pid

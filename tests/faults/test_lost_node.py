@@ -14,8 +14,9 @@ import ray
 from ray.cluster_utils import Cluster as Nodes
 
 from actors import AgencyHandle, Cluster, Settings, Status
-from tests.actors.shop import calls, say, script
-from tests.faults.conftest import ROOT, lives
+from tests.support.paths import ROOT
+from tests.support.processes import lives
+from tests.support.scripted_system import calls, say, script
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 QUICK = {
@@ -41,7 +42,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.fixture
 async def cluster(nodes: Any, tmp_path: Path) -> AsyncIterator[Cluster]:
     settings = Settings(
-        system="tests.actors.shop:system",
+        system="tests.support.scripted_system:system",
         python_path=(str(ROOT),),
         data_dir=tmp_path / "data",
         namespace="nodes",

@@ -9,7 +9,7 @@ import pytest
 
 from actors import Cluster, Settings
 from agency import EventType
-from tests.actors.shop import calls, say, script
+from tests.support.scripted_system import calls, say, script
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 

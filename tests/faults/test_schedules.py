@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from actors.agency.store import Creation
-from tests.actors.office import HOUR, MINUTE, Died, Office, never_dying
+from tests.support.lone_agency import HOUR, MINUTE, Died, LoneAgency, never_dying
 
 Step = Callable[[], Awaitable[object]]
-TrackedThread = Callable[[Office], list[Step]]
+TrackedThread = Callable[[LoneAgency], list[Step]]
 
 
-def each_in_turn(office: Office) -> list[Step]:
+def each_in_turn(office: LoneAgency) -> list[Step]:
     """A queue: two are due while the first is at work, a person wants one more, and all come to an end."""
     return [
         lambda: office.schedule(overlap="queue"),
@@ -28,7 +28,7 @@ def each_in_turn(office: Office) -> list[Step]:
     ]
 
 
-def side_by_side(office: Office) -> list[Step]:
+def side_by_side(office: LoneAgency) -> list[Step]:
     """Two schedules start what is due at the same time, while one is changed."""
     return [
         lambda: office.schedule(overlap="allow"),
@@ -39,7 +39,7 @@ def side_by_side(office: Office) -> list[Step]:
     ]
 
 
-async def outcome(office: Office) -> object:
+async def outcome(office: LoneAgency) -> object:
     runs = [run.model_dump(exclude={"started_at", "ended_at"}) for run in await office.runs()]
     return sorted(office.made), runs, (await office.info()).next_at
 
@@ -49,14 +49,14 @@ async def test_whenever_an_agency_dies_each_occurrence_gets_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: TrackedThread
 ) -> None:
     with monkeypatch.context() as patch:
-        whole = Office(tmp_path / "whole", patch)
+        whole = LoneAgency(tmp_path / "whole", patch)
         await never_dying(whole, *story(whole))
         expected, steps = await outcome(whole), whole.steps
         whole.agency.close()
     assert len(whole.made) >= 3
     for n in range(1, steps + 1):
         with monkeypatch.context() as patch:
-            office = Office(tmp_path / str(n), patch)
+            office = LoneAgency(tmp_path / str(n), patch)
             office.dies_at = n
             await never_dying(office, *story(office))
             assert office.steps >= n, "it has died"
@@ -67,7 +67,7 @@ async def test_whenever_an_agency_dies_each_occurrence_gets_one_thread(
 async def test_a_thread_that_was_made_in_the_last_moment_is_known_though_its_agent_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    office = Office(tmp_path, monkeypatch)
+    office = LoneAgency(tmp_path, monkeypatch)
     await office.call("put_blueprint", {"name": "baker", "description": "d", "prompt": "p"})
     await office.schedule(agentType="baker")
 

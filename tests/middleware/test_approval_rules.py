@@ -33,8 +33,8 @@ from agency import (
 from agency.store.timers import timers
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
-from tests.middleware.test_hitl import ended, events, pending, results
-from tests.middleware.test_subagents import next_event
+from tests.support.approvals import ended, events, pending, results
+from tests.support.families import next_event
 
 HOUR = 3_600_000
 SMALL, LARGE = call("pay", cents=5, call_id="small"), call("pay", cents=500, call_id="large")

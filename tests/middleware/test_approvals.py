@@ -29,9 +29,9 @@ from agency import (
 )
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
-from tests.middleware.test_hitl import FIVE, LOOK, SEVEN, Shop, ended, events, pending, results, snapshot
-from tests.middleware.test_subagents import Office, Part, answer_of, cast, task
-from tests.middleware.test_subagents import results as family_results
+from tests.support.approvals import FIVE, LOOK, SEVEN, Shop, ended, events, pending, results, snapshot
+from tests.support.families import FamilyRuntime, Part, answer_of, cast, task
+from tests.support.families import results as family_results
 
 NINE = call("refund", cents=9, call_id="nine")
 TWO = call("refund", cents=2, call_id="two")
@@ -321,7 +321,7 @@ async def test_an_approval_inside_a_child_of_a_child_is_answered_there_and_the_w
         "lead": [task("payer"), "the payer is done"],
         "payer": [pays, "paid what I may"],
     }
-    async with Office(cast(parts, pay), tmp_path) as runtime:
+    async with FamilyRuntime(cast(parts, pay), tmp_path) as runtime:
         boss = await runtime.create("boss", thread_id="boss")
         await boss.send("go")
         lead = await runtime.child_of(boss)
@@ -332,7 +332,7 @@ async def test_an_approval_inside_a_child_of_a_child_is_answered_there_and_the_w
             with pytest.raises(WrongState):
                 await thread.approve()
     assert ran == []
-    async with Office(cast(parts, pay), tmp_path) as runtime:  # all of it again, from the files
+    async with FamilyRuntime(cast(parts, pay), tmp_path) as runtime:  # all of it again, from the files
         payer = await runtime.thread(payer.id)
         names = {each.id: each.approval_id for each in payer.run().meta.pending_tool_calls}
         await payer.decide({names["a"]: Approve(), names["b"]: Deny(reason="enough")})

@@ -34,10 +34,10 @@ from agency.store.looking import glance
 from agency.testing import Line, ScriptedModel, call
 from agency.thread.driver import Driver
 from middleware import filesystem, subagents
-from tests.middleware.test_subagents import (
+from tests.support.families import (
     HANGS,
+    FamilyRuntime,
     Hang,
-    Office,
     Part,
     answer_of,
     cast,
@@ -108,7 +108,7 @@ async def test_the_parent_goes_on_at_once_and_a_note_joins_its_run_when_the_chil
         return "listened"
 
     parts: dict[str, Part] = {"boss": [background(), call("listen", call_id="li"), "thanks"], "worker": gate}
-    async with Office(cast(parts, listen), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts, listen), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         await next_event(boss, EventType.TOOL_STARTED, 2)
         gate.open.set()
@@ -129,7 +129,7 @@ async def test_the_parent_goes_on_at_once_and_a_note_joins_its_run_when_the_chil
 async def test_a_note_that_comes_to_an_idle_thread_starts_a_run(tmp_path: Path) -> None:
     gate = Gate()
     boss_says: list[Line] = [background(), "it is under way", "now it is done"]
-    async with Office(cast({"boss": boss_says, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         assert await answer_of(boss) == "it is under way"
         assert await statuses(boss) == ["waiting"]
@@ -142,10 +142,13 @@ async def test_a_note_that_comes_to_an_idle_thread_starts_a_run(tmp_path: Path) 
 async def test_an_idle_thread_hears_of_its_children_after_everything_was_closed(tmp_path: Path) -> None:
     gate = Gate()
     boss_says: list[Line] = [background(), "it is under way", "now it is done"]
-    async with Office(cast({"boss": boss_says, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         assert await answer_of(await start(runtime)) == "it is under way"
         await gate.reached.wait()
-    async with Office(cast({"boss": boss_says, "worker": ["late"]}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with (
+        FamilyRuntime(cast({"boss": boss_says, "worker": ["late"]}), tmp_path) as runtime,
+        asyncio.timeout(PATIENCE),
+    ):
         boss = await runtime.thread("boss")
         await next_event(boss, EventType.AGENT_COMPLETED, 2)
         assert boss.run().data == "now it is done"
@@ -158,7 +161,7 @@ async def test_a_child_that_does_not_succeed_is_told_of_like_one_that_does(end: 
     worker: Part = [ModelError("no key", model_code="ERR_AUTH")] if end == "fails" else HANGS
     order = background(timeoutMs=30) if end == "times out" else background()
     parts: dict[str, Part] = {"boss": [order, "under way", "I see"], "worker": worker}
-    async with Office(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         if end == "is canceled":
             child = await runtime.child_of(boss)
@@ -173,7 +176,9 @@ async def test_a_child_that_does_not_succeed_is_told_of_like_one_that_does(end: 
 
 
 async def test_a_report_that_comes_twice_is_told_of_once(tmp_path: Path) -> None:
-    async with Office(cast({"boss": [background(), "one", "two", "three"], "worker": ["done"]}), tmp_path) as runtime:
+    async with FamilyRuntime(
+        cast({"boss": [background(), "one", "two", "three"], "worker": ["done"]}), tmp_path
+    ) as runtime:
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         assert await notes(boss) or boss.run_state().status == "running", "it is heard of without delay"
@@ -207,7 +212,7 @@ async def test_check_tasks_tells_what_has_come_of_each(tmp_path: Path) -> None:
         call("check_tasks", call_id="check"),
         "thanks",
     ]
-    async with Office(cast({"boss": boss_says, "worker": worker}, listen), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": worker}, listen), tmp_path) as runtime:
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         heard.set()
@@ -228,7 +233,7 @@ async def test_waiting_for_tasks_that_are_at_work_gives_their_reports_and_no_not
         ]
         return lines[replies(request)]
 
-    async with Office(cast({"boss": boss_says, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         paused = await next_event(boss, EventType.RUN_PAUSED)
         assert paused.data["reason"] == "subagent"
@@ -255,7 +260,10 @@ async def test_waiting_for_one_of_two_tells_of_the_other_by_a_note(tmp_path: Pat
             return call("wait_for_tasks", tasks=[*tasks_of(request)[1:]], call_id="wait")
         return "thanks"
 
-    async with Office(cast({"boss": boss_says, "worker": worker}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with (
+        FamilyRuntime(cast({"boss": boss_says, "worker": worker}), tmp_path) as runtime,
+        asyncio.timeout(PATIENCE),
+    ):
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         gate.open.set()
@@ -282,7 +290,7 @@ async def test_waiting_for_tasks_that_have_all_ended_gives_their_reports_at_once
         ]
         return lines[replies(request)]()
 
-    async with Office(cast({"boss": boss_says, "worker": ["done"]}, listen), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": ["done"]}, listen), tmp_path) as runtime:
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         heard.set()
@@ -305,7 +313,7 @@ async def test_a_wait_that_takes_too_long_tells_what_there_is_and_the_tasks_work
         "not yet",
         "now",
     ]
-    async with Office(cast({"boss": lines, "worker": worker}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast({"boss": lines, "worker": worker}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         assert await answer_of(boss) == "not yet"
         told = json.loads((await results(boss))["wait"])
@@ -333,7 +341,7 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
         await hold.wait()
         return await worker(request)
 
-    async with Office(cast({"boss": boss_says, "worker": held}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": held}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         await next_event(boss, EventType.RUN_PAUSED)
         hold.set()
@@ -357,14 +365,14 @@ async def test_a_wait_whose_tasks_have_ended_is_taken_up_though_nobody_asks_for_
     gate = Gate()
     with monkeypatch.context() as patched:
         patched.setattr(Driver, "_children_changed", lambda self: None)
-        async with Office(cast({**parts, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+        async with FamilyRuntime(cast({**parts, "worker": gate}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
             boss = await start(runtime)
             await next_event(boss, EventType.RUN_PAUSED)
             gate.open.set()
             await next_event(boss, EventType.SUBAGENT_COMPLETED)
             await (await runtime.child_of(boss)).rest()
     assert glance(tmp_path / "boss.db").due == 0
-    async with Office(cast({**parts, "worker": []}), tmp_path), asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast({**parts, "worker": []}), tmp_path), asyncio.timeout(PATIENCE):
         while glance(tmp_path / "boss.db").status != "completed":
             await asyncio.sleep(0)
 
@@ -373,7 +381,7 @@ async def test_a_wait_whose_tasks_have_ended_is_taken_up_though_nobody_asks_for_
 async def test_a_task_that_is_not_ones_own_cannot_be_waited_for_nor_canceled(name: str, tmp_path: Path) -> None:
     wrong: dict[str, Any] = {"tasks": ["thr_of_somebody"]} if name == "wait_for_tasks" else {"task": "thr_of_somebody"}
     parts: dict[str, Part] = {"boss": [ToolCall(id="c", name=name, args={**wrong}), "my mistake"], "worker": []}
-    async with Office(cast(parts), tmp_path) as runtime:
+    async with FamilyRuntime(cast(parts), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         refusal = "Error (invalid_request): there is no background task 'thr_of_somebody'; there are: none"
@@ -400,7 +408,7 @@ async def test_cancel_task_stops_the_child_and_its_own_children_without_a_note(t
         return "ready"
 
     parts: dict[str, Part] = {"boss": boss_says, "lead": [task("worker")], "worker": HANGS}
-    async with Office(cast(parts, hang.tool, ready), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts, hang.tool, ready), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         assert await answer_of(boss) == "it is off"
         await hang.stopped.wait()
@@ -414,7 +422,7 @@ async def test_cancel_task_stops_the_child_and_its_own_children_without_a_note(t
 async def test_a_task_that_is_canceled_while_it_is_waited_for_ends_the_wait(tmp_path: Path) -> None:
     hang = Hang()
     lines: list[Line] = [background(), call("wait_for_tasks", call_id="wait"), "I see"]
-    async with Office(cast({"boss": lines, "worker": HANGS}, hang.tool), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": lines, "worker": HANGS}, hang.tool), tmp_path) as runtime:
         boss = await start(runtime)
         await hang.started.wait()
         await (await runtime.child_of(boss)).cancel()
@@ -436,7 +444,7 @@ async def test_a_parent_that_is_canceled_or_fails_leaves_nobody_at_work(end: str
         return "never"
 
     parts: dict[str, Part] = {"boss": boss_says, "lead": [background("worker"), HANGS[0]], "worker": HANGS}
-    async with Office(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         lead = await runtime.child_of(boss)
         worker = await runtime.child_of(lead)
@@ -456,7 +464,7 @@ async def test_a_top_level_thread_that_completes_keeps_its_children_and_cancelin
 ) -> None:
     hang = Hang()
     parts: dict[str, Part] = {"boss": [background(), "under way", "never"], "worker": HANGS}
-    async with Office(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         assert await answer_of(boss) == "under way"
         await hang.started.wait()
@@ -480,7 +488,7 @@ async def test_a_child_that_completes_calls_back_its_own_and_its_parent_hears_it
         return "as far as I got"
 
     parts: dict[str, Part] = {"boss": [task("lead"), "thanks"], "lead": lead, "worker": HANGS}
-    async with Office(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         await hang.stopped.wait()
@@ -496,7 +504,7 @@ async def test_children_of_children_in_the_background_report_all_the_way_up(tmp_
         "lead": [background("worker"), call("wait_for_tasks", call_id="wait"), "my worker is done"],
         "worker": ["done"],
     }
-    async with Office(cast(parts), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         await heard_of_end(boss)
         assert boss.run().data == "all is done"
@@ -509,7 +517,7 @@ async def test_children_of_children_in_the_background_report_all_the_way_up(tmp_
 async def test_a_family_is_only_so_deep(tmp_path: Path) -> None:
     config = {name: {"subagents": {"maxDepth": 1}} for name in ("boss", "lead")}
     parts: dict[str, Part] = {"boss": [task("lead"), "ok"], "lead": [task("worker"), "alone then"], "worker": ["done"]}
-    async with Office(cast(parts, config=config), tmp_path) as runtime:
+    async with FamilyRuntime(cast(parts, config=config), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "ok"
         lead = await runtime.child_of(boss)
@@ -532,7 +540,7 @@ async def test_only_so_many_children_are_at_work_at_once_however_they_are_starte
             update={"limits": system.agents["boss"].limits.model_copy(update=limits["limits"])}
         )
         system._agents["boss"] = limited
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "that is all"
         refused = [text for text in (await results(boss)).values() if text.startswith("Error (resource_limit)")]
@@ -581,7 +589,7 @@ async def test_files_are_handed_down_and_back(way: str, tmp_path: Path) -> None:
         write("/own.md", "mine", "o"),
         "done",
     ]
-    async with Office(filing({"boss": lines, "worker": worker}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(filing({"boss": lines, "worker": worker}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         await boss.wait(PATIENCE)
@@ -595,7 +603,7 @@ async def test_files_are_handed_down_and_back(way: str, tmp_path: Path) -> None:
 async def test_a_report_that_comes_again_or_too_late_does_not_touch_the_files(tmp_path: Path) -> None:
     lines: list[Line] = [task("worker", returnFiles=["/r.md"]), write("/r.md", "my own by now"), "thanks"]
     parts: dict[str, Part] = {"boss": lines, "worker": [write("/r.md", "theirs"), "done"]}
-    async with Office(filing(parts), tmp_path) as runtime:
+    async with FamilyRuntime(filing(parts), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         (link,) = await links(boss)
@@ -613,7 +621,7 @@ async def test_a_report_that_comes_again_or_too_late_does_not_touch_the_files(tm
 
 async def test_a_file_that_is_not_there_cannot_be_handed_down(tmp_path: Path) -> None:
     parts: dict[str, Part] = {"boss": [task("worker", files=["/nothing.md"]), "my mistake"], "worker": []}
-    async with Office(filing(parts), tmp_path) as runtime:
+    async with FamilyRuntime(filing(parts), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         refusal = "Error (invalid_request): you have no text file '/nothing.md' to hand down"
@@ -622,7 +630,7 @@ async def test_a_file_that_is_not_there_cannot_be_handed_down(tmp_path: Path) ->
 
 async def test_files_for_an_agent_that_keeps_none_are_its_failure(tmp_path: Path) -> None:
     lines: list[Line] = [write("/a.md", "a"), task("bare", files=["/a.md"]), "I see"]
-    async with Office(filing({"boss": lines, "bare": ["never"]}), tmp_path) as runtime:
+    async with FamilyRuntime(filing({"boss": lines, "bare": ["never"]}), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "I see"
         assert "keeps no files" in (await results(boss))["task"]
@@ -676,7 +684,7 @@ async def test_agents_of_a_family_speak_with_parent_child_and_sibling(tmp_path: 
         await asked.wait()
         return "listened"
 
-    class Listening(Office):
+    class Listening(FamilyRuntime):
         async def deliver(self, parcel: AnyParcel) -> None:
             await super().deliver(parcel)
             if isinstance(parcel, Note) and parcel.to == "boss":
@@ -703,7 +711,7 @@ async def test_a_message_to_a_parent_that_is_idle_starts_a_run_there(tmp_path: P
         return "never"
 
     parts: dict[str, Part] = {"boss": [background(), "under way", "what is it?"], "worker": worker}
-    async with Office(cast(parts), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast(parts), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await start(runtime)
         assert await answer_of(boss) == "under way"
         idle.set()
@@ -715,7 +723,7 @@ async def test_a_message_to_a_parent_that_is_idle_starts_a_run_there(tmp_path: P
 @pytest.mark.parametrize("to", ["", "parent", "boss", "../boss", "/etc/passwd", "a b", "x" * 65])
 async def test_a_message_to_what_is_no_other_agent_is_refused(to: str, tmp_path: Path) -> None:
     parts: dict[str, Part] = {"boss": [call("send_message", to=to, text="hi", call_id="m"), "my mistake"], "worker": []}
-    async with Office(cast(parts), tmp_path) as runtime:
+    async with FamilyRuntime(cast(parts), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         (refusal,) = (await results(boss)).values()
@@ -726,7 +734,7 @@ async def test_a_message_to_what_is_no_other_agent_is_refused(to: str, tmp_path:
 @pytest.mark.parametrize("to", ["stranger", "thr_nobody"])
 async def test_a_message_to_a_stranger_reaches_nobody(to: str, tmp_path: Path) -> None:
     lines: list[Line] = [call("send_message", to=to, text="hi", call_id="m"), "done"]
-    async with Office(cast({"boss": lines, "worker": []}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+    async with FamilyRuntime(cast({"boss": lines, "worker": []}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
         stranger = await runtime.create("boss", thread_id="stranger")
         boss = await start(runtime)
         assert await answer_of(boss) == "done"
@@ -742,7 +750,7 @@ async def test_a_message_to_a_child_that_has_ended_is_refused(tmp_path: Path) ->
             return call("wait_for_tasks", tasks=[*tasks_of(request)], call_id="wait")
         return call("send_message", to=tasks_of(request)[0], text="hi", call_id="m") if replies(request) == 2 else "ok"
 
-    async with Office(cast({"boss": boss_says, "worker": ["done"]}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": ["done"]}), tmp_path) as runtime:
         boss = await start(runtime)
         await next_event(boss, EventType.AGENT_COMPLETED)
         assert (await results(boss))["m"].endswith("has ended: completed")
@@ -757,7 +765,7 @@ async def test_a_message_that_is_delivered_twice_is_heard_once_and_two_of_one_ca
         ctx.send("parent", "two")
         return "said"
 
-    class Twice(Office):
+    class Twice(FamilyRuntime):
         async def deliver(self, parcel: AnyParcel) -> None:
             await super().deliver(parcel)
             if isinstance(parcel, Note):

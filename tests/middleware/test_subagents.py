@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +12,6 @@ import pytest
 
 from agency import (
     AgentSystem,
-    Event,
     EventType,
     Finish,
     LocalRuntime,
@@ -23,138 +20,33 @@ from agency import (
     RequestContext,
     Thread,
     ThreadMetadata,
-    Tool,
     ToolCall,
     tool,
 )
 from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Report, Spawn
 from agency.store import store, timers
-from agency.testing import Line, ScriptedModel, call
-from middleware import hitl, subagents
-
-Part = Sequence[Line] | Callable[[ModelRequest], Line | Awaitable[Line]]
-"""What an agent says: its lines, or a function of the request."""
-
-
-def cast(
-    parts: dict[str, Part],
-    *tools: Tool,
-    config: dict[str, dict[str, Any]] | None = None,
-    disabled: Sequence[str] = (),
-) -> AgentSystem:
-    """A system of agents that play their parts. All have subagents, and people to ask; `config` is by agent."""
-
-    async def script(request: ModelRequest) -> Line:
-        part = parts[request.system.split()[0]]
-        if callable(part):
-            line = part(request)
-            return await line if isinstance(line, Awaitable) else line
-        return part[sum(message.role == "assistant" for message in request.messages)]
-
-    system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(script)})
-    system.use(subagents, tags=["default"]).use(hitl, tags=["default"])
-    for each in tools:
-        system.add_tool(each)
-    for name in parts:
-        system.add_agent(
-            name=name,
-            description=f"Is {name}.",
-            prompt=name,
-            config=(config or {}).get(name),
-            status="disabled" if name in disabled else "active",
-        )
-    return system
-
-
-def task(to: str = "worker", call_id: str = "task", **more: Any) -> ToolCall:
-    return ToolCall(id=call_id, name="task", args={"description": f"work for {call_id}", "subagentType": to, **more})
-
-
-class Hang:
-    """A tool in which its caller stays until it is stopped."""
-
-    def __init__(self) -> None:
-        self.started = asyncio.Event()
-        self.stopped = asyncio.Event()
-
-        @tool
-        async def hang() -> str:
-            self.started.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.stopped.set()
-            return "never"
-
-        self.tool = hang
-
-
-HANGS: list[Line] = [call("hang", call_id="hang"), "never said"]
-
-
-async def start(runtime: LocalRuntime, agent: str = "boss") -> Thread:
-    thread = await runtime.create(agent, thread_id=agent)
-    await thread.send("go")
-    return thread
-
-
-async def answer_of(thread: Thread) -> Any:
-    """The result of the thread's run, which completes."""
-    run = await thread.wait(timeout=10)
-    assert run.status == "completed", run
-    return run.data
-
-
-async def results(thread: Thread) -> dict[str | None, str]:
-    messages = (await thread.state()).messages
-    return {message.tool_call_id: message.content for message in messages if message.role == "tool"}
-
-
-async def links(thread: Thread) -> list[dict[str, Any]]:
-    more: dict[str, Any] = (await thread.state()).more
-    found: list[dict[str, Any]] = more["subagents"]
-    return found
-
-
-async def next_event(thread: Thread, wanted: EventType, count: int = 1) -> Event:
-    """The `count`-th event of a type, once it is there."""
-    async with asyncio.timeout(10):
-        async for event in thread.events():
-            if event.type == wanted:
-                count -= 1
-                if count == 0:
-                    return event
-    raise AssertionError(f"the thread closed without {wanted}")
-
-
-class Office(LocalRuntime):
-    """Threads in this process, which tell when a child has been started."""
-
-    def __init__(self, system: AgentSystem, data_dir: Path) -> None:
-        super().__init__(system, data_dir)
-        self._started: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-
-    async def deliver(self, parcel: AnyParcel) -> None:
-        await super().deliver(parcel)
-        if isinstance(parcel, Spawn):
-            self._started[parcel.to].set()
-
-    async def child_of(self, parent: Thread) -> Thread:
-        """A thread's first child, once it has been started."""
-        spawned = await next_event(parent, EventType.SUBAGENT_SPAWNED)
-        child = str(spawned.data["childThreadId"])
-        async with asyncio.timeout(10):
-            await self._started[child].wait()
-        return await self.thread(child)
-
+from agency.testing import Line, call
+from tests.support.families import (
+    HANGS,
+    FamilyRuntime,
+    Hang,
+    Part,
+    answer_of,
+    cast,
+    links,
+    next_event,
+    results,
+    start,
+    task,
+)
 
 # Reports.
 
 
 async def test_a_childs_report_becomes_the_result_of_the_call(tmp_path: Path) -> None:
     system = cast({"boss": [task(), "thanks"], "worker": lambda request: f"did: {request.messages[0].content}"})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         assert await results(boss) == {"task": "did: work for task"}
@@ -174,7 +66,7 @@ async def test_a_child_that_ends_with_a_value_reports_it_as_json(tmp_path: Path)
         return Finish(value={"found": 3})
 
     system = cast({"boss": [task(), "thanks"], "worker": [call("submit")]}, submit)
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         assert await results(boss) == {"task": '{"found":3}'}
@@ -194,7 +86,7 @@ async def test_two_children_of_one_reply_work_at_the_same_time(tmp_path: Path) -
         return request.messages[0].content
 
     system = cast({"boss": [[task(call_id="a"), task(call_id="b")], "thanks"], "worker": worker})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         assert await results(boss) == {"a": "work for a", "b": "work for b"}
@@ -214,7 +106,7 @@ async def test_the_parent_goes_on_only_when_no_child_is_left_to_wait_for(tmp_pat
             await slow.wait()
         return "done"
 
-    async with Office(cast({"boss": boss_says, "worker": worker}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": boss_says, "worker": worker}), tmp_path) as runtime:
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         assert (boss.run_state().status, boss.run_state().reason, asked) == ("paused", "subagent", 1)
@@ -233,7 +125,7 @@ async def test_a_report_that_comes_while_other_calls_of_the_batch_run_is_kept(tm
         return "slow"
 
     system = cast({"boss": [[task(), call("slow", call_id="slow")], "thanks"], "worker": ["early"]}, slow)
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         assert boss.run_state().status == "running"
@@ -249,7 +141,7 @@ async def test_a_child_that_asks_a_person_holds_its_parent_until_it_has_its_answ
 
     parts: dict[str, Part] = {"boss": [task("payer"), "thanks"], "payer": [call("pay"), "paid it"]}
     system = cast(parts, pay, config={"payer": {"hitl": {"tools": ["pay"]}}})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         payer = await runtime.child_of(boss)
         assert (await payer.wait(timeout=10)).meta.pause_reason == "hitl"
@@ -264,7 +156,7 @@ async def test_a_child_that_asks_a_person_holds_its_parent_until_it_has_its_answ
 
 async def test_a_child_that_fails_is_the_calls_error_and_the_parent_goes_on(tmp_path: Path) -> None:
     system = cast({"boss": [task(), "so be it"], "worker": [ModelError("no such key", model_code="ERR_AUTH")]})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "so be it"
         assert await results(boss) == {"task": "Error (external): the subagent failed: ERR_AUTH: no such key"}
@@ -274,7 +166,7 @@ async def test_a_child_that_fails_is_the_calls_error_and_the_parent_goes_on(tmp_
 async def test_a_child_that_is_canceled_is_the_calls_result_and_the_parent_goes_on(tmp_path: Path) -> None:
     hang = Hang()
     system = cast({"boss": [task(), "so be it"], "worker": HANGS}, hang.tool)
-    async with Office(system, tmp_path) as runtime, asyncio.timeout(10):
+    async with FamilyRuntime(system, tmp_path) as runtime, asyncio.timeout(10):
         boss = await start(runtime)
         child = await runtime.child_of(boss)
         await hang.started.wait()
@@ -288,7 +180,7 @@ async def test_a_child_that_is_canceled_is_the_calls_result_and_the_parent_goes_
 async def test_a_child_that_takes_too_long_is_stopped_and_the_parent_goes_on(tmp_path: Path) -> None:
     hang = Hang()
     system = cast({"boss": [task(timeoutMs=50), "so be it"], "worker": HANGS}, hang.tool)
-    async with Office(system, tmp_path) as runtime, asyncio.timeout(10):
+    async with FamilyRuntime(system, tmp_path) as runtime, asyncio.timeout(10):
         boss = await start(runtime)
         assert await answer_of(boss) == "so be it"
         (result,) = (await results(boss)).values()
@@ -301,10 +193,10 @@ async def test_a_child_that_takes_too_long_is_stopped_and_the_parent_goes_on(tmp
 async def test_a_childs_deadline_stands_while_everything_is_closed(tmp_path: Path) -> None:
     hang = Hang()
     parts: dict[str, Part] = {"boss": [task(timeoutMs=50), "so be it"], "worker": HANGS}
-    async with Office(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(10):
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(10):
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_SPAWNED)
-    async with Office(cast(parts, hang.tool), tmp_path) as runtime:
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime:
         boss = await runtime.thread("boss")
         assert await answer_of(boss) == "so be it"
         assert [link["status"] for link in await links(boss)] == ["timed_out"]
@@ -312,7 +204,7 @@ async def test_a_childs_deadline_stands_while_everything_is_closed(tmp_path: Pat
 
 async def test_a_child_that_ends_in_time_leaves_no_timer(tmp_path: Path) -> None:
     system = cast({"boss": [task(timeoutMs=60_000), "thanks"], "worker": ["done"]})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         assert timers.timers(boss._store) == []
@@ -323,7 +215,7 @@ async def test_one_childs_failure_does_not_touch_its_sibling(tmp_path: Path) -> 
         return ModelError("broken") if "bad" in request.messages[0].content else "fine"
 
     system = cast({"boss": [[task(call_id="bad"), task(call_id="good")], "thanks"], "worker": worker})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         read = await results(boss)
@@ -354,7 +246,7 @@ async def test_a_child_whose_agent_is_gone_when_the_order_arrives_is_reported_as
         await start(early)
         await early.tried.wait()
     later = cast({"boss": lines, "worker": []}, disabled=["worker"]) if fate == "disabled" else cast({"boss": lines})
-    async with Office(later, tmp_path) as runtime:
+    async with FamilyRuntime(later, tmp_path) as runtime:
         boss = await runtime.thread("boss")
         assert await answer_of(boss) == "so be it"
         (result,) = (await results(boss)).values()
@@ -382,7 +274,7 @@ async def test_the_waiter_is_on_disk_before_anything_of_the_child_is(
             waiters_when_child_commits.append(rows(tmp_path / "boss.db", waiting))
 
     system = cast({"boss": [task(), "thanks"], "worker": ["at once"]})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await runtime.create("boss", thread_id="boss")
         monkeypatch.setattr(store, "commit_hook", look)
         await boss.send("go")
@@ -398,14 +290,14 @@ async def test_the_waiter_is_there_when_the_childs_model_is_first_called(tmp_pat
         seen.extend(rows.children(boss._store, status="waiting"))
         return "done"
 
-    async with Office(cast({"boss": [task(), "thanks"], "worker": worker}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": [task(), "thanks"], "worker": worker}), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         assert [(child.call, child.agent_type) for child in seen] == [("task", "worker")]
 
 
 async def test_a_report_that_is_delivered_twice_counts_once(tmp_path: Path) -> None:
-    async with Office(cast({"boss": [task(), "thanks"], "worker": ["done"]}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": [task(), "thanks"], "worker": ["done"]}), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         (link,) = await links(boss)
@@ -421,7 +313,7 @@ async def test_a_report_that_is_delivered_twice_counts_once(tmp_path: Path) -> N
 
 async def test_only_a_childs_first_run_is_the_parents_business(tmp_path: Path) -> None:
     worker = ["done", "something else"]
-    async with Office(cast({"boss": [task(), "thanks"], "worker": worker}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": [task(), "thanks"], "worker": worker}), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         before = await links(boss)
@@ -441,10 +333,10 @@ async def test_a_child_works_on_and_reports_after_everything_was_closed(tmp_path
         return "never"
 
     lines: list[Line] = [task(), "thanks"]
-    async with Office(cast({"boss": lines, "worker": never}), tmp_path) as runtime, asyncio.timeout(10):
+    async with FamilyRuntime(cast({"boss": lines, "worker": never}), tmp_path) as runtime, asyncio.timeout(10):
         await start(runtime)
         await called.wait()
-    async with Office(cast({"boss": lines, "worker": ["late but there"]}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": lines, "worker": ["late but there"]}), tmp_path) as runtime:
         boss = await runtime.thread("boss")
         assert await answer_of(boss) == "thanks"
         assert await results(boss) == {"task": "late but there"}
@@ -456,7 +348,7 @@ async def test_a_child_works_on_and_reports_after_everything_was_closed(tmp_path
 async def test_cancel_reaches_children_and_grandchildren(tmp_path: Path) -> None:
     hang = Hang()
     parts: dict[str, Part] = {"boss": [task("lead")], "lead": [task("worker")], "worker": HANGS}
-    async with Office(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(10):
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(10):
         boss = await start(runtime)
         lead = await runtime.child_of(boss)
         worker = await runtime.child_of(lead)
@@ -477,7 +369,7 @@ async def test_cancel_reaches_every_child_and_leaves_finished_ones_alone(tmp_pat
 
     boss_lines = [[task(call_id="fast"), task(call_id="slow", timeoutMs=60_000)]]
     system = cast({"boss": boss_lines, "worker": worker}, hang.tool)
-    async with Office(system, tmp_path) as runtime, asyncio.timeout(10):
+    async with FamilyRuntime(system, tmp_path) as runtime, asyncio.timeout(10):
         boss = await start(runtime)
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
         await hang.started.wait()
@@ -493,7 +385,7 @@ async def test_cancel_reaches_every_child_and_leaves_finished_ones_alone(tmp_pat
 
 async def test_an_unknown_subagent_is_a_tool_error_that_names_those_there_are(tmp_path: Path) -> None:
     system = cast({"boss": [task("ghost"), "my mistake"], "worker": [], "retired": []}, disabled=["retired"])
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         refusal = "Error (invalid_request): there is no agent 'ghost' to use; there are: worker"
@@ -506,7 +398,7 @@ async def test_an_unknown_subagent_is_a_tool_error_that_names_those_there_are(tm
 async def test_an_agent_cannot_use_itself_nor_disabled_nor_unlisted_agents(name: str, tmp_path: Path) -> None:
     parts: dict[str, Part] = {"boss": [task(name), "my mistake"], "worker": [], "retired": [], "unlisted": []}
     config = {"boss": {"subagents": {"subagents": ["worker", "retired"]}}}
-    async with Office(cast(parts, config=config, disabled=["retired"]), tmp_path) as runtime:
+    async with FamilyRuntime(cast(parts, config=config, disabled=["retired"]), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         assert await results(boss) == {
@@ -516,7 +408,7 @@ async def test_an_agent_cannot_use_itself_nor_disabled_nor_unlisted_agents(name:
 
 async def test_the_model_sees_which_agents_there_are_and_the_timeout(tmp_path: Path) -> None:
     system = cast({"boss": ["hello"], "worker": [], "writer": [], "retired": []}, disabled=["retired"])
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await runtime.create("boss")
         spec = next(spec for spec in (await boss.state()).tools if spec.name == "task")
     properties: Any = spec.parameters["properties"]
@@ -527,7 +419,7 @@ async def test_the_model_sees_which_agents_there_are_and_the_timeout(tmp_path: P
 
 
 async def test_an_agent_that_is_alone_has_no_task_tool(tmp_path: Path) -> None:
-    async with Office(cast({"boss": ["hello"]}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": ["hello"]}), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "hello"
         assert (await boss.state()).tools == ()
@@ -538,7 +430,7 @@ async def test_arguments_out_of_range_are_refused_and_start_nothing(
     argument: str, value: int | str, tmp_path: Path
 ) -> None:
     wrong = ToolCall(id="task", name="task", args={"description": "work", "subagentType": "worker", argument: value})
-    async with Office(cast({"boss": [wrong, "my mistake"], "worker": []}), tmp_path) as runtime:
+    async with FamilyRuntime(cast({"boss": [wrong, "my mistake"], "worker": []}), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         (refusal,) = (await results(boss)).values()
@@ -557,7 +449,7 @@ async def test_the_child_knows_its_parent_and_where_the_request_came_from(tmp_pa
     metadata = ThreadMetadata(
         id="boss", agent_type="boss", created_at="2025-01-01T00:00:00Z", agency_id="acme", request=request
     )
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         created = await Thread.open(tmp_path / "boss.db", system, runtime, create=(metadata, system.agents["boss"]))
         await created.close()
         boss = await runtime.thread("boss")
@@ -576,7 +468,7 @@ async def test_the_child_knows_its_parent_and_where_the_request_came_from(tmp_pa
 async def test_the_state_has_a_link_to_every_child(tmp_path: Path) -> None:
     boss_lines: list[Line] = [task(call_id="one"), task("writer", call_id="two"), "thanks"]
     system = cast({"boss": boss_lines, "worker": ["worked"], "writer": ["written"]})
-    async with Office(system, tmp_path) as runtime:
+    async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
         first, second = await links(boss)

@@ -14,9 +14,9 @@ from agency.models.interface import Described, OneTool
 from agency.models.providers import STOCK, open_provider
 from agency.models.providers.entry import Provider
 from agency.wire import explain
-from tests.models.conftest import api_of, ask
-from tests.models.script import Reply
-from tests.models.server import KEY, ModelServer
+from tests.support.model_requests import api_of, ask
+from tests.support.model_script import Reply
+from tests.support.model_server import KEY, ModelServer
 
 OTHER = "tok-9876543210fedcbaOTHER"
 

@@ -17,10 +17,10 @@ from agency.codes import CODES
 from agency.models.providers.entry import Provider
 from agency.models.providers.failures import LONGEST_WAIT_MS, retry_after_ms
 from agency.turn import machine
-from tests.models.clerk import clerk, events, run
-from tests.models.conftest import PATIENCE, api_of, ask
-from tests.models.script import Call, Counts, Reply
-from tests.models.server import KEY, ModelServer
+from tests.support.model_clerk import clerk, events, run
+from tests.support.model_requests import PATIENCE, api_of, ask
+from tests.support.model_script import Call, Counts, Reply
+from tests.support.model_server import KEY, ModelServer
 
 
 @pytest.fixture

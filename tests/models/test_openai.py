@@ -13,10 +13,10 @@ from agency.messages import Image
 from agency.models.interface import OneTool
 from agency.models.providers.conversation import OPENING
 from agency.models.providers.entry import Provider
-from tests.models.clerk import clerk, run
-from tests.models.conftest import ask, said_by
-from tests.models.script import Call, Counts, Reply
-from tests.models.server import KEY, ModelServer
+from tests.support.model_clerk import clerk, run
+from tests.support.model_requests import ask, said_by
+from tests.support.model_script import Call, Counts, Reply
+from tests.support.model_server import KEY, ModelServer
 
 LOOKUP = ToolSpec(name="lookup", description="Look up.", parameters={"type": "object", "properties": {}})
 ASKED = [Message(role="user", content="Look.")]

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from agency import Message, ModelError, ToolCall
-from tests.models.conftest import ask
-from tests.models.script import Call, Reply, Step
-from tests.models.server import ModelServer
+from tests.support.model_requests import ask
+from tests.support.model_script import Call, Reply, Step
+from tests.support.model_server import ModelServer
 
 
 @contextmanager
 def alone(script: Path) -> Iterator[dict[str, str]]:
     """The server in a process of its own; gives the variables that it prints."""
-    command = [sys.executable, "-m", "tests.models.server", str(script)]
+    command = [sys.executable, "-m", "tests.support.model_server", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -30,7 +30,7 @@ from agency.turn import outcomes as out
 from agency.turn.batch import distinct
 from agency.turn.machine import HANDED_IN, INTERRUPTED
 from agency.turn.modes import ModeName
-from tests.agency.turn.turn_driver import (
+from tests.support.turn_driver import (
     APPROVAL,
     CHILD,
     HELLO,

@@ -9,7 +9,7 @@ import pytest
 from agency.events import EventType
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
-from tests.agency.turn.turn_driver import (
+from tests.support.turn_driver import (
     APPROVAL,
     CHILD,
     NOW,

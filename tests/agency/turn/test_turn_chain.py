@@ -11,7 +11,7 @@ from agency.turn import Limits
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn.machine import KEPT_FAILURES, MODEL_ATTEMPTS
-from tests.agency.turn.turn_driver import BUSY, NOW, Run, call, events_of, ok
+from tests.support.turn_driver import BUSY, NOW, Run, call, events_of, ok
 
 CHAIN = fx.SurfaceRef(digest="s1", model="a", fallbacks=("b", "c"), skipped=("blind",))
 AUTH = fx.ModelFailure(code="ERR_AUTH", message="wrong key", request_id="req_1")

@@ -17,7 +17,7 @@ from agency.turn import Limits, TurnCheckpoint
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn import state as st
-from tests.agency.turn.turn_driver import (
+from tests.support.turn_driver import (
     APPROVAL,
     CHILD,
     NOW,

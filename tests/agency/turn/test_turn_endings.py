@@ -10,7 +10,7 @@ from agency.events import EventType
 from agency.messages import Usage
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
-from tests.agency.turn.turn_driver import (
+from tests.support.turn_driver import (
     NOW,
     REQUESTS,
     STATES,

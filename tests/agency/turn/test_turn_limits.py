@@ -11,7 +11,7 @@ from agency.turn import Limits, TurnCheckpoint
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn.machine import LAST_TURN
-from tests.agency.turn.turn_driver import (
+from tests.support.turn_driver import (
     BUSY,
     CHILD,
     NOW,

@@ -13,7 +13,7 @@ from agency.messages import Message, Usage
 from agency.turn import Limits
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
-from tests.agency.turn.turn_driver import (
+from tests.support.turn_driver import (
     BUSY,
     HELLO,
     NOW,

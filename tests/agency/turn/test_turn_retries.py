@@ -10,7 +10,7 @@ from agency.events import EventType
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn.machine import MODEL_ATTEMPTS, RETRY_MAX_MS, retry_delay
-from tests.agency.turn.turn_driver import (
+from tests.support.turn_driver import (
     CHILD,
     Run,
     call,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from tests.models.script import Call, Counts, Reply
+from tests.support.model_script import Call, Counts, Reply
 
 Api = Literal["openai", "anthropic"]
 Json = dict[str, Any]

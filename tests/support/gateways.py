@@ -7,16 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-import pytest
 
 from actors import Settings
 from dashboard.gateway.found import notes
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 START_SECONDS = 90.0
 
 Serve = Callable[..., "Server"]
@@ -69,25 +68,3 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
-
-
-@pytest.fixture(scope="session")
-def gateway(ray_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The gateway that most tests share, without a secret; each test makes an agency of its own."""
-    server = Server(ray_settings, tmp_path_factory.mktemp("gateway") / "log")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def serve(ray_settings: Settings, tmp_path: Path) -> Iterator[Serve]:
-    """Start a gateway of one's own, beside the shared one."""
-    made: list[Server] = []
-
-    def start(*options: str, **environment: str) -> Server:
-        made.append(Server(ray_settings, tmp_path / f"gateway-{len(made)}.log", *options, **environment))
-        return made[-1]
-
-    yield start
-    for server in made:
-        server.stop()

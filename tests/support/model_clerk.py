@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agency import AgentSystem, Event, RunEnvelope, Thread, open_thread, tool
-from tests.models.conftest import MODELS, PATIENCE
+from tests.support.model_requests import MODELS, PATIENCE
 
 
 @tool(safe=True)

@@ -28,7 +28,7 @@ from agency.events import timestamp
 from agency.schedules.occurrences import instant
 from agency.schedules.schedule import ScheduleInfo, ScheduleRun
 from agency.turn.state import RunStatus
-from tests.actors.shop import system
+from tests.support.scripted_system import system
 
 MONDAY = instant("2027-01-04T09:00:00Z")
 MINUTE = 60_000
@@ -39,7 +39,7 @@ class Died(BaseException):
     """What nothing catches."""
 
 
-class Office:
+class LoneAgency:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = self.began = MONDAY
         self.made: dict[str, Creation] = {}
@@ -50,7 +50,7 @@ class Office:
         """When the agency wants to be woken."""
         self.steps = 0
         self.dies_at = -1
-        self._settings = Settings(system="tests.actors.shop:system", data_dir=path)
+        self._settings = Settings(system="tests.support.scripted_system:system", data_dir=path)
         self._path = path / "agencies" / "bakery" / "agency.db"
         for module in (agency, scheduling):
             monkeypatch.setattr(module, "now_ms", lambda: self.now)
@@ -155,7 +155,7 @@ class Office:
                 self.tell(run.thread_id, status, seq)
 
 
-async def never_dying(office: Office, *steps: Callable[[], Awaitable[object]]) -> None:
+async def never_dying(office: LoneAgency, *steps: Callable[[], Awaitable[object]]) -> None:
     """Take steps; if it dies in one, that is taken again, as whoever has asked for it does."""
     for step in steps:
         while True:

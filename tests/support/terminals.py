@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.support.paths import ROOT
 
 COMMAND = (sys.executable, "-m", "dashboard.command")
 SECONDS = 60.0

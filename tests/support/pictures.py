@@ -1,7 +1,7 @@
 """Make the README's pictures: the demo's first thread at its approval (docs/dashboard.png), and as a graph
 (docs/graph.png).
 
-python -m tests.browser.picture
+python -m tests.support.pictures
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from playwright.async_api import ViewportSize, async_playwright, expect
 
 from dashboard.gateway.found import notes
-from tests.browser.conftest import ARGUMENTS, PATIENCE_MS, chromium_path
-from tests.browser.parts import call_states, threads
+from tests.support.browser import ARGUMENTS, PATIENCE_MS, chromium_path
+from tests.support.page_parts import call_states, threads
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SIZE = ViewportSize(width=1200, height=750)
 WIDE = ViewportSize(width=1200, height=560)

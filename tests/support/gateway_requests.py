@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import httpx
 from websockets.asyncio.client import connect
 
-from tests.actors.shop import Line, script
-from tests.gateways import Server
+from tests.support.gateways import Server
+from tests.support.scripted_system import Line, script
 
 Json = Any
 Found = TypeVar("Found")
@@ -62,12 +61,3 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> str:
     assert (problem["status"], problem["code"]) == (status, code)
     assert set(problem) == {"type", "title", "status", "detail", "code"}
     return str(problem["detail"])
-
-
-def eventually(condition: Callable[[], Found]) -> Found:
-    """What a condition finds, as soon as it finds something: it happens in other processes."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-    return found

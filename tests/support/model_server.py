@@ -8,7 +8,7 @@
 A script is a list, used up request by request. Or it is keyed by what the user said last, and then has the replies to
 that: the first one, the one after its calls, and so on. That kind keeps no state, so a request that is repeated after a
 crash gets the same reply; a step that is itself a list has one reply for each attempt, the last of them for all further
-ones. It also runs alone: `python -m tests.models.server --port 8900 script.json`.
+ones. It also runs alone: `python -m tests.support.model_server --port 8900 script.json`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.models import wire
-from tests.models.script import SCRIPT, Reply, Script
+from tests.support import model_wire as wire
+from tests.support.model_script import SCRIPT, Reply, Script
 
 KEY = "sk-test-0123456789abcdefSECRET"
 ENDPOINTS: Mapping[str, wire.Api] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}

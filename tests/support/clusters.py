@@ -1,0 +1,44 @@
+"""Installations on the Ray that the tests share, and what tests ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from actors import AgencyHandle, Cluster, ThreadHandle
+from agency import Event
+
+Install = Callable[..., Awaitable[Cluster]]
+"""Make an installation with settings of one's own: a fixture of the tests of actors."""
+
+
+async def asleep(cluster: Cluster, *threads: ThreadHandle) -> bool:
+    """Whether all of them hibernate."""
+    return not await cluster.where([thread.address for thread in threads])
+
+
+def directory_of(cluster: Cluster) -> int:
+    """The process of an installation's directory, which is the one that holds the lock on its folder."""
+    lock = str(cluster.settings.data_dir / "directory.lock")
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if any(str(file.readlink()) == lock for file in (process / "fd").iterdir()):
+                return int(process.name)
+    raise AssertionError(f"no process holds {lock}")
+
+
+def follow(thread: ThreadHandle, after: int = 0) -> AsyncGenerator[Event, None]:
+    """A thread's events, which can be closed; until then, the thread stays awake."""
+    return thread.events(after)
+
+
+async def all_threads(agency: AgencyHandle) -> list[str]:
+    """The ids of all threads of an agency, page after page."""
+    found: list[str] = []
+    after: int | None = 0
+    while after is not None:
+        page = await agency.threads(after, 100)
+        found += [thread.id for thread in page.threads]
+        after = page.next
+    return found

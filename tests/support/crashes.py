@@ -1,0 +1,36 @@
+"""Work in a forked process, which may be killed at any of its commits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from collections.abc import Callable
+
+from agency import (
+    EventType,
+    Thread,
+)
+
+ENDS = {EventType.TOOL_OUTPUT, EventType.TOOL_ERROR}
+IN_DOUBT = "may or may not have taken effect"
+
+
+async def started(thread: Thread, call_id: str) -> None:
+    async with asyncio.timeout(20):
+        async for event in thread.events():
+            if event.type == EventType.TOOL_STARTED and event.data["callId"] == call_id:
+                return
+
+
+def in_a_process(work: Callable[[], None]) -> int:
+    """Run something in a forked process; its exit status, negative for a signal."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

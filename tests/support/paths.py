@@ -1,0 +1,7 @@
+"""Where the project is on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
