@@ -3,16 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 WEB := dashboard/web
 ARGS ?=
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Node is the machine's, or else the one that the set-up takes from PyPI and puts before it.
 NODE_IS_NEW := node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)'
 NPM := cd $(WEB) && PATH="$(CURDIR)/$(BIN):$$PATH" npm --no-update-notifier
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test browser check format bench clean
+.PHONY: help setup up down test test-quick browser check format bench clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.ready $(WEB)/dist/index.html ## make the environment (.venv) and the web app that everything else uses
 
@@ -35,11 +37,14 @@ up: setup ## serve the offline demo and its dashboard (ARGS="package.module:syst
 down: setup ## stop everything that `make up` has started
 	$(BIN)/agency down
 
-# Many tests kill and start real processes, which a busy machine may keep waiting for too long. So what fails is tried
-# once more, by itself: what is broken fails again.
-test: check browser ## everything that must hold
+# Each worker has a Ray and a gateway of its own. Only tests that kill processes or drive a browser may be repeated, once;
+# each repeat is printed at the end (tests/support/tiers.py).
+test: check browser ## everything that must hold (up to 12 minutes on two cores)
 	$(NPM) run --silent test
-	$(BIN)/python -m pytest || { [ $$? -eq 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	$(PYTEST)
+
+test-quick: setup ## what needs neither Ray nor a browser and kills nothing (up to 60 seconds)
+	$(PYTEST) -m "not ray and not browser and not kills"
 
 browser:
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null \

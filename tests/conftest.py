@@ -16,14 +16,26 @@ from actors import Settings
 from actors.cluster import local_ray
 from tests.support.gateways import Serve, Server
 from tests.support.paths import ROOT
+from tests.support.tiers import MARKS, mark_tiers, print_repeats
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="agency-tests-", dir="/tmp")  # a socket's path must be short
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups when the items are collected
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_tiers(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    print_repeats(terminalreporter)
 
 
 @pytest.fixture

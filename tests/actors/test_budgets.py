@@ -90,6 +90,7 @@ async def test_a_cost_that_nobody_knows_is_not_zero(agency: AgencyHandle) -> Non
     assert (await agency.usage()).cost_usd is None
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("dies", ["hosts", "directory"])
 async def test_the_sum_is_right_after_a_death_before_it_was_told(install: Install, ledger: Path, dies: str) -> None:
     """The directory hangs while threads work; then it dies, or whoever could tell it."""
@@ -217,6 +218,7 @@ async def test_children_spend_their_agencys_budget_and_go_on_with_it(agency: Age
     assert (await settled(thread)).data == "whole"
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("dies", ["hosts", "directory", "everything"])
 async def test_who_waits_for_a_budget_goes_on_when_it_is_raised_whoever_has_died(
     install: Install, ledger: Path, dies: str

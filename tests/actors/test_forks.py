@@ -161,6 +161,7 @@ async def test_a_thread_that_sleeps_is_forked_without_being_woken(install: Insta
     assert (await contents(fork))[-1] == "two"
 
 
+@pytest.mark.kills
 async def test_a_fork_outlives_the_deaths_of_hosts_and_the_end_of_its_original(install: Install, ledger: Path) -> None:
     cluster = await install()
     agency = await cluster.create_agency("bakery")

@@ -380,6 +380,7 @@ async def at_rest(agency: AgencyHandle, ledger: Path) -> list[ThreadHandle]:
     return threads
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("dies", ["hosts", "directory"])
 async def test_what_was_not_told_before_a_death_is_known_after_it(install: Install, ledger: Path, dies: str) -> None:
     """The directory hangs while threads come to a rest; then it dies, or whoever could tell it. Nobody wakes them."""

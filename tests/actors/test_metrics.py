@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from actors import Cluster, Metrics
 from actors.totals import UNITS, Sums, Tally
 from agency import events
@@ -78,6 +80,7 @@ async def figures(cluster: Cluster, **expected: int) -> bool:
     return {name: found[name] for name in expected} == expected
 
 
+@pytest.mark.kills
 async def test_what_happens_is_counted_and_what_there_is_now_is_known(install: Install, ledger: Path) -> None:
     cluster = await install(hibernate_after=1.0, actors_per_node=2)
     agency = await cluster.create_agency("bakery")

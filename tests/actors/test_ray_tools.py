@@ -75,6 +75,7 @@ async def test_what_goes_wrong_in_a_tool_is_the_result_of_its_call_and_nothing_i
     assert kept(cluster, thread) == []
 
 
+@pytest.mark.kills
 async def test_when_a_worker_dies_an_idempotent_call_runs_again_and_another_is_in_doubt(
     agency: AgencyHandle, ledger: Path
 ) -> None:

@@ -468,6 +468,7 @@ def test_a_file_of_an_earlier_version_has_no_schedules_yet(tmp_path: Path) -> No
 # On Ray.
 
 
+@pytest.mark.kills
 async def test_a_schedule_goes_on_whatever_sleeps_or_dies_and_no_thread_has_a_twin(install: Install) -> None:
     cluster = await install(hibernate_after=0.3)
     agency = await cluster.create_agency("bakery")

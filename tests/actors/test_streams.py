@@ -27,6 +27,7 @@ async def kill_home(cluster: Cluster, thread: ThreadHandle) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_a_reply_that_was_being_streamed_when_its_host_was_killed_comes_whole(api: Api, install: Install) -> None:
     reply = Reply(text=WORDS, delay=0.1, usage=Counts(input=100, output=40))

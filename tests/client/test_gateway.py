@@ -284,6 +284,7 @@ def test_schedules_are_made_changed_run_and_deleted(agency: Agency) -> None:
         agency.create_schedule(name="n", agent_type="clerk", message="m", kind="cron", cron="now")
 
 
+@pytest.mark.kills
 def test_whoever_follows_does_not_notice_that_the_gateway_was_killed(serve: Serve, ledger: Path) -> None:
     server = serve()
     with Client(server.url, patience=SLOW) as client:
@@ -307,6 +308,7 @@ def test_whoever_follows_does_not_notice_that_the_gateway_was_killed(serve: Serv
         assert got[-1].data["result"] == "done"
 
 
+@pytest.mark.kills
 def test_a_request_outlasts_a_restart_of_the_gateway(serve: Serve) -> None:
     server = serve()
     with Client(server.url, patience=SLOW) as client:

@@ -154,6 +154,7 @@ def test_what_is_not_there_is_said_with_where_to_look(run: Any, bakery: Agency) 
         run("logs", f"{bakery.id}/thr_1", "--agency", "other")
 
 
+@pytest.mark.kills
 def test_following_logs_survives_a_gateway_that_is_killed(serve: Serve, ledger: Path) -> None:
     server = serve()
     with Client(server.url) as client:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.processes import lives
+from tests.support.waiting import eventually_sync
 
 PROGRAM = """
 import os, socket, sys
@@ -64,6 +66,7 @@ def test_one_that_ends_on_purpose_is_not(tmp_path: Path) -> None:
         assert keeper.wait(20) == 0
 
 
+@pytest.mark.kills
 def test_it_takes_its_gateway_with_it_even_if_killed(tmp_path: Path) -> None:
     with started(tmp_path, "import time\nkept.tell_ready()\ntime.sleep(60)") as keeper:
         pid, port = said(keeper)
@@ -73,4 +76,4 @@ def test_it_takes_its_gateway_with_it_even_if_killed(tmp_path: Path) -> None:
         assert keeper.stdout.read() == ""  # its end of the pipe is closed, too: it is gone
     with socket.create_server(("127.0.0.1", port)):
         pass
-    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+    eventually_sync(lambda: not lives(pid))

@@ -111,6 +111,7 @@ def test_nobody_answers_in_time_and_the_call_is_denied(http: httpx.Client, agenc
     assert (resumed["by"], list(resumed["decisions"].values())) == ("timeout", ["deny"])
 
 
+@pytest.mark.kills
 def test_a_call_in_doubt_waits_in_the_inbox_with_what_is_known(http: httpx.Client, agency: str, ledger: Path) -> None:
     pay = ("pay", {"ledger": str(ledger), "what": "bill", "seconds": 60})
     thread = create(http, agency, calls(pay), say("settled"))

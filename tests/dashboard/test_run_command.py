@@ -202,6 +202,7 @@ def test_ctrl_c_at_a_question_cancels_it_too(folder: Path) -> None:
     assert published(folder) == []
 
 
+@pytest.mark.kills
 def test_a_run_that_was_killed_goes_on(folder: Path) -> None:
     with terminal("run", 'call ponder {"seconds": 1.5}', "--agent", "helper", *HERE, folder=folder) as screen:
         screen.until("ponder(seconds=1.5)")

@@ -55,6 +55,7 @@ async def follow_to_the_end(server: Server, path: str) -> list[Json]:
     return seen
 
 
+@pytest.mark.kills
 async def test_a_gateway_that_is_killed_and_restarted_in_the_middle_of_a_run_is_not_noticed_by_it(
     serve: Serve, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from actors.cluster import local_ray
 from actors.cluster.local_ray import LocalRay
 from agency import LocalRuntime
@@ -15,6 +17,7 @@ from tests.support.waiting import eventually
 ROW = re.compile(r"✓ +(\d+) to +(\d+): +(\d+) primes, by process (\d+)")
 
 
+@pytest.mark.ray
 async def test_its_calls_run_in_processes_of_ray_and_it_stops_what_it_started(tmp_path: Path) -> None:
     folder, temporary = tmp_path / "folder", tmp_path / "temporary"
     for each in (folder, temporary):

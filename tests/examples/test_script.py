@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from agency import EventType, open_thread
 from examples.script import TRAYS, system
 from tests.support.example_processes import example, kill_when, run
@@ -17,6 +19,7 @@ def done(printed: str) -> list[tuple[str, str]]:
     return DONE.findall(printed)
 
 
+@pytest.mark.kills
 async def test_killed_in_the_middle_and_run_again_it_goes_on_and_every_tray_is_baked_once(tmp_path: Path) -> None:
     with example("script", folder=tmp_path) as process:
         first = kill_when(process, "tray 2 is done")

@@ -26,7 +26,7 @@ from tests.support.gateway_requests import create, finished, stored
 from tests.support.gateways import Server
 from tests.support.scripted_system import calls, noting, say
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+"""The tiers of the tests: what each test needs, which tests share a worker, and which may be repeated.
+
+A test's marks follow from the fixtures that it uses and the folder that it is in; a test that starts a Ray or kills a
+process by other means says so itself, with `@pytest.mark.ray` or `@pytest.mark.kills`. What has none of the three marks
+is the quick tier.
+
+Only tests that kill real processes or drive a browser may be repeated, once each: a busy machine may keep those waiting
+for longer than they wait. No other test ever is. Every repeat is named at the end, with its reason: a test that is
+named there often is broken.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+MARKS = (
+    "ray: starts Ray, or uses the one that its worker shares",
+    "browser: drives a Chromium",
+    "kills: kills real processes",
+)
+NEEDS = {"ray": {"ray_settings", "own_ray", "nodes"}, "browser": {"chromium"}}
+"""The fixtures that give a test its mark."""
+REPEATED = ("kills", "browser")
+ALONE = {"own-ray": {"own_ray", "nodes"}, "browser": {"chromium"}}
+"""Tests that use these fixtures run one after the other, in one worker: two of a kind at once, each with a Ray of its
+own or with a browser, would keep a machine of two cores from being on time."""
+
+
+def mark_tiers(items: list[pytest.Item]) -> None:
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        for mark, needed in NEEDS.items():
+            if fixtures & needed:
+                item.add_marker(mark)
+        if item.path.parent.name == "faults":
+            item.add_marker("kills")
+        for group, owned in ALONE.items():
+            if fixtures & owned:
+                item.add_marker(pytest.mark.xdist_group(group))
+        if any(item.get_closest_marker(mark) for mark in REPEATED):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def print_repeats(reporter: pytest.TerminalReporter) -> None:
+    repeated: list[pytest.TestReport] = reporter.stats.get("rerun", [])
+    if repeated:
+        reporter.section("repeated tests", "=")
+    for report in repeated:
+        reporter.write_line(f"REPEATED {report.nodeid}: {_reason(report)}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """The last line of what failed the first time."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = str(report.longrepr if crash is None else crash.message).strip()
+    return said.splitlines()[0] if said else "no reason was given"
