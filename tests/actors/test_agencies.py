@@ -409,9 +409,6 @@ async def test_everything_survives_the_end_of_the_installation(install: Install,
         lambda agency: agency.thread("t").invoke("hello", idempotency_key=""),
         lambda agency: agency.thread("t").lift_limits(turns="x"),
         lambda agency: anext(agency.thread("t").events(1.5)),
-        lambda agency: agency._cluster.create_agency(None),
-        lambda agency: agency._cluster.create_agency("x", agency_id=5),
-        lambda agency: agency._cluster.agencies(limit="x"),
     ],
 )
 async def test_what_is_of_the_wrong_type_is_refused_and_changes_nothing(agency: AgencyHandle, call: Any) -> None:
@@ -428,13 +425,28 @@ async def test_what_is_of_the_wrong_type_is_refused_and_changes_nothing(agency: 
     assert await agency.thread("t").run_state() == RunState()
 
 
-async def test_a_damaged_thread_does_not_stand_in_the_way_of_deleting_others(agency: AgencyHandle) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda cluster: cluster.create_agency(None),
+        lambda cluster: cluster.create_agency("x", agency_id=5),
+        lambda cluster: cluster.agencies(limit="x"),
+    ],
+)
+async def test_an_agency_is_not_made_or_listed_by_what_is_of_the_wrong_type(cluster: Cluster, call: Any) -> None:
+    with pytest.raises(InvalidInput):
+        await call(cluster)
+
+
+async def test_a_damaged_thread_does_not_stand_in_the_way_of_deleting_others(
+    cluster: Cluster, agency: AgencyHandle
+) -> None:
     work = script(calls(task(say("part", delay=60))), say("whole"))
     parent = await agency.create_thread("clerk", work, thread_id="parent")
     child = await only_child(agency, parent)
     other = await agency.create_thread("clerk", thread_id="other")
-    files = Files(agency._cluster.settings.data_dir)
-    await agency._cluster.caller.directory.evict.remote(parent.address)
+    files = Files(cluster.settings.data_dir)
+    await cluster.caller.directory.evict.remote(parent.address)
     files.remove(parent.address)
     files.of(parent.address).write_bytes(b"garbage" * 1_000)
     await agency.delete_thread(child.id)

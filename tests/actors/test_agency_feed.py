@@ -13,6 +13,7 @@ from actors import AgencyHandle, Cluster, Settings, ThreadHandle
 from actors.address import Files
 from agency import Event, InvalidInput, NotFound
 from tests.support.clusters import Install, asleep
+from tests.support.internals import followed_agencies, kept_for
 from tests.support.scripted_system import calls, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
@@ -173,7 +174,7 @@ async def test_who_reads_slowly_reads_from_the_files_and_misses_nothing(
     await thread.wait(PATIENCE)
     expected = await truth(thread)
     watched = await read(aiter(quick), len(expected))
-    assert len(quick._feed._kept) <= 10 < len(expected)
+    assert kept_for(quick) <= 10 < len(expected)
     seen += await read(events, len(expected) - 1)
     assert seen == watched
     check(seen, expected)
@@ -203,8 +204,7 @@ async def test_many_followers_of_an_agency_share_one_poll_which_ends_with_the_la
     assert len(asked) <= 2 + count
     for feed in feeds:
         feed.close()
-    await eventually(lambda: not cluster._agency_watcher._background._tasks)
-    assert cluster._agency_watcher._feeds == {}
+    await eventually(lambda: followed_agencies(cluster) == 0)
 
 
 async def test_a_wrong_cursor_is_refused(cluster: Cluster, agency: AgencyHandle) -> None:

@@ -30,6 +30,7 @@ from agency.store.looking import glance
 from agency.store.store import LOCAL
 from agency.turn.state import PauseReason, RunStatus
 from tests.support.clusters import Install, asleep, directory_of
+from tests.support.internals import sends
 from tests.support.scripted_system import calls, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
@@ -221,7 +222,7 @@ async def test_a_change_is_told_soon_and_progress_once_in_a_while(desk: Desk, ne
     note(newsroom, B, 1)
     assert sorted(await desk.next()) == [(str(A), 3), (str(B), 1)]
     assert now() - began < 0.9
-    await eventually(lambda: not newsroom._busy)
+    await eventually(lambda: not sends(newsroom))
     note(newsroom, A, 4)
     note(newsroom, A, 5)
     assert await desk.next() == [(str(A), 5)]
@@ -238,7 +239,7 @@ async def test_progress_of_an_agency_that_is_watched_is_told_soon(desk: Desk, ne
     note(newsroom, A, 1)
     note(newsroom, B, 1)
     await desk.next()
-    await eventually(lambda: not newsroom._busy)
+    await eventually(lambda: not sends(newsroom))
     began = now()
     note(newsroom, B, 2)
     note(newsroom, A, 2)
@@ -254,7 +255,7 @@ async def test_what_is_not_taken_is_told_again(desk: Desk, newsroom: UpdateSende
     note(newsroom, A, 2)
     assert sorted(await desk.next()) == [(str(A), 2), (str(B), 1)]
     assert await desk.next() == [(str(B), 1)]
-    await eventually(lambda: not newsroom._busy)
+    await eventually(lambda: not sends(newsroom))
     assert newsroom.end(B) is None
     newsroom.tell_again()
     assert await desk.next() == [(str(A), 2)]

@@ -18,6 +18,7 @@ from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams
 from agency.models.providers.entry import Price
 from agency.runtime import ThreadProgress
+from agency.store.looking import glance
 from agency.testing import Line, Script, ScriptedModel, call
 from agency.thread.thread import Thread
 from agency.turn.effects import ModelReply
@@ -228,13 +229,14 @@ async def test_a_thread_that_is_opened_again_knows_what_it_has_used(tmp_path: Pa
     thread = await ran(system, tmp_path)
     await thread.send("and again")
     await thread.wait(PATIENCE)
-    before = thread._driver.spent()
+    before = glance(tmp_path / f"{thread.id}.db")
     await thread.close()
 
     async with LocalRuntime(system, tmp_path) as runtime:
-        own, children = (await runtime.thread(thread.id))._driver.spent()
-        assert (own.cost_usd, own.turns, children.cost_usd) == (60.0, 3, 20.0)
-        assert (own, children) == before
+        await runtime.thread(thread.id)
+        after = glance(tmp_path / f"{thread.id}.db")
+        assert (after.spent.cost_usd, after.spent.turns, after.children.cost_usd) == (60.0, 3, 20.0)
+        assert (after.spent, after.children) == (before.spent, before.children)
 
 
 async def test_more_money_lets_a_paused_run_go_on_after_a_restart(tmp_path: Path) -> None:

@@ -44,18 +44,8 @@ from agency.store.forking import Cut, find_origin, make_fork
 from agency.store.looking import glance
 from agency.store.store import Storage, ThreadStore
 from agency.testing import Line, ScriptedModel, call
-from tests.support.forked_story import (
-    LONG,
-    OWNED,
-    State,
-    build,
-    events_of,
-    fork,
-    look,
-    messages_of,
-    state_of,
-    tell,
-)
+from tests.support.forked_story import LONG, OWNED, State, build, events_of, fork, look, state_of, tell
+from tests.support.thread_files import messages_of
 
 
 def types_of(path: Path) -> list[EventType]:

@@ -40,6 +40,7 @@ from agency import (
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, as_reply, call
 from agency.turn.outcomes import Decision
+from tests.support.thread_files import kept, query, table
 
 HOOKS = (
     "on_init",
@@ -197,18 +198,11 @@ async def transcript(thread: Thread) -> tuple[Message, ...]:
 
 async def results(thread: Thread) -> dict[str | None, str]:
     """The result of each call; every call has one."""
-    messages = thread._store.messages()
+    messages = (await thread.state()).messages
     made = [made.id for message in messages for made in message.tool_calls]
     found = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     assert sorted(made) == sorted(map(str, found))
     return found
-
-
-def kept(thread: Thread, owner: str) -> dict[str, JsonValue]:
-    """What is on disk under a name."""
-    draft = thread._store.draft()
-    rows = draft.query("SELECT key FROM kv WHERE owner = ?", (owner,))
-    return {str(key): draft.get(owner, str(key)) for (key,) in rows}
 
 
 def fails_in(hook: str) -> Middleware:
@@ -242,7 +236,7 @@ async def test_each_hook_is_called_once_at_its_time_with_what_it_is_about(tmp_pa
         await carry_on(thread)
         assert thread.run().data == "done"
         assert (await thread.state()).more == {"watcher": "here"}
-        (child,) = thread._store.query("SELECT thread, token FROM children")
+        (child,) = query(tmp_path / f"{thread.id}.db", "SELECT thread, token FROM children")
     report = ChildReport(thread_id=str(child[0]), token=str(child[1]), status="completed", report="helped")
     turn = ["on_tick", "before_model", "on_model_result"]
     assert [hook for hook, _, _ in seen] == [
@@ -379,9 +373,9 @@ async def test_of_a_failed_call_only_what_hooks_write_after_it_is_kept(tmp_path:
     async with LocalRuntime(build([BREAK, "done"], writer), tmp_path) as runtime:
         thread = await begin(runtime)
         await carry_on(thread)
-        assert kept(thread, "tool") == {}
-        assert "on_tool_error" in kept(thread, "writer")
-        assert "on_tool_start" not in kept(thread, "writer")
+        assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
+        assert "on_tool_error" in kept(tmp_path / f"{thread.id}.db", "writer")
+        assert "on_tool_start" not in kept(tmp_path / f"{thread.id}.db", "writer")
 
 
 # Failing.
@@ -407,7 +401,7 @@ async def test_a_failing_on_resume_ends_the_run_and_tells_the_one_who_answered(t
             await thread.approve()
         assert_failed_in(thread, "on_resume")
         assert await results(thread) == {"work": "Canceled: the run was canceled."}
-        assert kept(thread, "tool") == {}
+        assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
 
 
 @pytest.mark.parametrize("hook", [hook for hook in IN_THE_RUN if hook != "on_tool_start"])
@@ -419,8 +413,8 @@ async def test_what_a_hook_wrote_before_it_failed_is_not_kept(hook: str, tmp_pat
         except HookFailed:
             assert hook == "on_resume"
         assert_failed_in(thread, hook)
-        assert hook not in kept(thread, "saboteur")
-        assert "from the saboteur" not in [message.content for message in thread._store.messages()]
+        assert hook not in kept(tmp_path / f"{thread.id}.db", "saboteur")
+        assert "from the saboteur" not in [message.content for message in await transcript(thread)]
 
 
 @pytest.mark.parametrize("hook", ["on_tick", "before_model", "on_model_result"])
@@ -430,7 +424,7 @@ async def test_when_a_hook_fails_its_whole_step_is_undone(hook: str, tmp_path: P
         thread = await begin(runtime)
         await carry_on(thread)
         assert_failed_in(thread, hook)
-        assert hook not in kept(thread, "earlier")
+        assert hook not in kept(tmp_path / f"{thread.id}.db", "earlier")
 
 
 async def test_a_failing_on_tool_start_fails_the_call_and_the_run_goes_on(tmp_path: Path) -> None:
@@ -440,9 +434,9 @@ async def test_a_failing_on_tool_start_fails_the_call_and_the_run_goes_on(tmp_pa
         assert (thread.run().status, thread.run().data) == ("completed", "done")
         (result,) = (await results(thread)).values()
         assert result.startswith("Error (internal): middleware 'saboteur' failed in on_tool_start")
-        assert kept(thread, "tool") == {}
-        assert "on_tool_start" not in kept(thread, "saboteur")
-        assert "on_tool_error" in kept(thread, "saboteur")
+        assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
+        assert "on_tool_start" not in kept(tmp_path / f"{thread.id}.db", "saboteur")
+        assert "on_tool_error" in kept(tmp_path / f"{thread.id}.db", "saboteur")
 
 
 async def test_a_failing_on_init_refuses_to_open_the_thread_and_keeps_nothing(tmp_path: Path) -> None:
@@ -451,7 +445,7 @@ async def test_a_failing_on_init_refuses_to_open_the_thread_and_keeps_nothing(tm
             await runtime.create("clerk", thread_id="clerk")
     async with LocalRuntime(build(["done"]), tmp_path) as runtime:
         thread = await runtime.create("clerk", thread_id="clerk")  # the id is still free
-        assert kept(thread, "saboteur") == {}
+        assert kept(tmp_path / f"{thread.id}.db", "saboteur") == {}
         assert [e.type async for e in thread.events(follow=False)] == [EventType.THREAD_CREATED]
 
 
@@ -570,7 +564,7 @@ async def test_results_of_a_batch_are_kept_though_a_hook_failed_after_one(hook: 
             "break": "Error (execution): it broke",
             "again": "worked",
         }
-        assert kept(thread, "tool") == {"work": "worked", "again": "worked"}
+        assert kept(tmp_path / f"{thread.id}.db", "tool") == {"work": "worked", "again": "worked"}
 
 
 async def test_a_failing_on_model_result_keeps_the_reply_and_runs_nothing_of_it(tmp_path: Path) -> None:
@@ -581,7 +575,7 @@ async def test_a_failing_on_model_result_keeps_the_reply_and_runs_nothing_of_it(
         assert_failed_in(thread, "on_model_result")
         assert [message.content for message in await transcript(thread)][:2] == ["go", "Let me see."]
         assert await results(thread) == {"work": "Canceled: the run was canceled."}
-        assert kept(thread, "tool") == {}
+        assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
 
 
 async def test_a_childs_report_is_kept_though_on_child_report_failed(tmp_path: Path) -> None:
@@ -817,16 +811,16 @@ async def test_a_middleware_keeps_a_table_of_its_own_and_extends_it_by_appending
     async with LocalRuntime(build(LINES, Ledger()), tmp_path) as runtime:
         thread = await begin(runtime)
         await carry_on(thread)
-        assert thread._store.query("SELECT * FROM ledger") == [("work",)]
+        assert table(tmp_path / "clerk.db", "ledger") == [("work",)]
     for _ in range(2):  # the second time there is nothing left to do
         async with LocalRuntime(build(LINES, LaterLedger()), tmp_path) as runtime:
             thread = await runtime.thread("clerk")
-            assert thread._store.query("SELECT * FROM ledger") == [("work", "(before)")]
+            assert table(tmp_path / "clerk.db", "ledger") == [("work", "(before)")]
     async with LocalRuntime(build(LINES, LaterLedger()), tmp_path) as runtime:
         thread = await runtime.thread("clerk")
         await thread.send("more")
         await carry_on(thread)
-        assert thread._store.query("SELECT * FROM ledger") == [("work", "(before)"), ("second", "worked")]
+        assert table(tmp_path / "clerk.db", "ledger") == [("work", "(before)"), ("second", "worked")]
 
 
 async def test_tables_of_a_newer_middleware_are_refused_and_left_alone(tmp_path: Path) -> None:
@@ -836,8 +830,8 @@ async def test_tables_of_a_newer_middleware_are_refused_and_left_alone(tmp_path:
         with pytest.raises(NewerStore, match="'ledger' have version 2, it knows up to 1"):
             await runtime.thread("clerk")
     async with LocalRuntime(build(LINES, LaterLedger()), tmp_path) as runtime:
-        thread = await runtime.thread("clerk")
-        assert thread._store.query("SELECT * FROM ledger") == [("work", "worked")]
+        await runtime.thread("clerk")
+        assert table(tmp_path / "clerk.db", "ledger") == [("work", "worked")]
 
 
 async def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
@@ -847,9 +841,9 @@ async def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="nowhere"):
             await runtime.thread("clerk")
     async with LocalRuntime(build(LINES, Ledger()), tmp_path) as runtime:
-        thread = await runtime.thread("clerk")
-        assert thread._store.query("SELECT * FROM ledger") == [("work",)]
-        assert thread._store.query("SELECT name FROM sqlite_schema WHERE name = 'half'") == []
+        await runtime.thread("clerk")
+        assert table(tmp_path / "clerk.db", "ledger") == [("work",)]
+        assert query(tmp_path / "clerk.db", "SELECT name FROM sqlite_schema WHERE name = 'half'") == []
 
 
 async def test_a_middleware_that_comes_to_an_old_thread_gets_its_table(tmp_path: Path) -> None:
@@ -859,7 +853,7 @@ async def test_a_middleware_that_comes_to_an_old_thread_gets_its_table(tmp_path:
         thread = await runtime.thread("clerk")
         await thread.send("more")
         await carry_on(thread)
-        assert thread._store.query("SELECT * FROM ledger") == [("second",)]
+        assert table(tmp_path / "clerk.db", "ledger") == [("second",)]
 
 
 # Answers while a hook runs.
@@ -889,7 +883,7 @@ async def test_an_answer_that_comes_while_another_is_in_its_hooks_is_refused_and
         assert sorted(type(end).__name__ for end in ends) == ["NoneType", WrongState.__name__]
         await carry_on(thread)
         assert thread.run().data == "done"
-        assert thread._store.query("SELECT * FROM answers") == [(1,)]
+        assert table(tmp_path / f"{thread.id}.db", "answers") == [(1,)]
 
 
 async def test_an_answer_whose_run_ended_while_its_hooks_ran_is_not_taken_for_the_next_run(tmp_path: Path) -> None:
@@ -914,5 +908,5 @@ async def test_an_answer_whose_run_ended_while_its_hooks_ran_is_not_taken_for_th
         go_on.set()
         with pytest.raises(WrongState):
             await late
-        assert kept(thread, "tool") == {}
+        assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
         assert thread.run_state().reason == "hitl"

@@ -23,6 +23,7 @@ from agency import (
 from agency.redaction import HIDDEN, SHOWN_CHARS, restored, shown
 from agency.testing import Line, ScriptedModel
 from middleware import hitl
+from tests.support.thread_files import messages_of
 
 KEY = "sk-live_abcdefgh12345678"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
@@ -192,7 +193,7 @@ async def test_what_people_see_of_a_call_holds_no_secret_and_what_runs_is_whole(
         found = {event.type: event.data async for event in thread.events(follow=False)}
         assert hides_all(found[EventType.TOOL_STARTED]) and hides_all(found[EventType.HITL_INTERRUPT])
         assert not [secret for secret in SECRETS if secret in str(found)]
-        stored = [message for message in thread._store.messages() if message.tool_calls]
+        stored = [message for message in messages_of(tmp_path / f"{thread.id}.db") if message.tool_calls]
         assert stored[0].tool_calls[0].args == ARGS  # redaction is for what people see, never for what is stored
 
 

@@ -31,6 +31,8 @@ from agency import (
 )
 from agency.spending import Spent
 from agency.testing import Line, ScriptedModel, call
+from tests.support.thread_files import kept
+from tests.support.waiting import eventually
 
 PATIENCE = 10.0
 
@@ -78,12 +80,12 @@ class Watch(Middleware):
 
 class House:
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.watch = Watch()
         self.ran: list[str] = []
         self.budget: str | None = None
 
-    def runtime(self, lines: Any, **agent: Any) -> LocalRuntime:
+    def runtime(self, lines: Any, *more: Middleware, **agent: Any) -> LocalRuntime:
         house = self
 
         class Budgeted(LocalRuntime):
@@ -104,9 +106,11 @@ class House:
             return "never"
 
         system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(lines)})
-        system.use(self.watch, tags=["default"]).add_tool(work).add_tool(hang)
+        for each in (self.watch, *more):
+            system.use(each, tags=["default"])
+        system.add_tool(work).add_tool(hang)
         system.add_agent(name="clerk", description="", prompt="clerk", **agent)
-        return Budgeted(system, self._folder)
+        return Budgeted(system, self.folder)
 
 
 @pytest.fixture
@@ -128,15 +132,13 @@ async def results(thread: Thread) -> dict[str | None, str]:
     return {m.tool_call_id: m.content for m in (await thread.state()).messages if m.role == "tool"}
 
 
-async def told(thread: Thread, hook: str) -> Any:
+def told(house: House, hook: str) -> Any:
     """How often a hook has written, as the file has it."""
-    return thread._store.draft().get("watch", hook)
+    return kept(house.folder / "clerk.db", "watch").get(hook)
 
 
-async def told_of_end(house: House, thread: Thread, times: int = 1) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while await told(thread, "on_run_end") != times:
-            await asyncio.sleep(0)
+async def told_of_end(house: House, times: int = 1) -> None:
+    await eventually(lambda: told(house, "on_run_end") == times)
 
 
 # The gate.
@@ -183,9 +185,7 @@ async def test_of_two_gates_a_refusal_counts_over_a_question(house: House) -> No
             return Deny(reason="never")
 
     house.watch.gates = {"a": Ask()}
-    system_of = house.runtime([work("a"), "done"])
-    system_of._system.use(Strict(), tags=["default"])
-    async with system_of as runtime:
+    async with house.runtime([work("a"), "done"], Strict()) as runtime:
         thread = await started(runtime)
         assert (await thread.wait(PATIENCE)).data == "done"
         assert (await results(thread))["a"].endswith("strict refused this call, it was not run: never")
@@ -270,7 +270,7 @@ async def test_the_beginning_of_a_run_is_told_once_per_run(house: House) -> None
         await thread.wait(PATIENCE)
         starts = [seen for seen in house.watch.seen if seen.startswith("on_run_start")]
         assert starts == ["on_run_start clerk.1", "on_run_start clerk.2"]
-        assert await told(thread, "on_run_start") == 2
+        assert told(house, "on_run_start") == 2
 
 
 async def test_the_beginning_is_told_though_the_agencys_budget_was_used_up_then(house: House) -> None:
@@ -282,7 +282,7 @@ async def test_the_beginning_is_told_though_the_agencys_budget_was_used_up_then(
         house.budget = None
         await thread.budget_lifted()
         assert (await thread.wait(PATIENCE)).data == "done"
-        assert await told(thread, "on_run_start") == 1
+        assert told(house, "on_run_start") == 1
 
 
 async def test_a_beginning_that_was_interrupted_is_told_again_and_kept_once(house: House) -> None:
@@ -293,7 +293,7 @@ async def test_a_beginning_that_was_interrupted_is_told_again_and_kept_once(hous
         house.watch.waits.set()
         await thread.send("this first", when="now")
         assert (await thread.wait(PATIENCE)).data == "to this first"
-        assert await told(thread, "on_run_start") == 1
+        assert told(house, "on_run_start") == 1
 
 
 async def test_a_beginning_that_was_cut_short_by_a_crash_is_told_again_and_kept_once(house: House) -> None:
@@ -305,7 +305,7 @@ async def test_a_beginning_that_was_cut_short_by_a_crash_is_told_again_and_kept_
     async with house.runtime(["done"]) as runtime:
         thread = await runtime.thread("clerk")
         assert (await thread.wait(PATIENCE)).data == "done"
-        assert await told(thread, "on_run_start") == 1
+        assert told(house, "on_run_start") == 1
 
 
 # The end.
@@ -330,7 +330,7 @@ async def test_the_end_of_a_run_is_told_however_it_ends(
                     break
             await thread.cancel()
         await thread.wait(PATIENCE)
-        await told_of_end(house, thread)
+        await told_of_end(house)
         (end,) = house.watch.ends
         assert (end.run_id, end.status, end.code) == ("clerk.1", status, code)
         assert end.result == ("done" if status == "completed" else None)
@@ -349,10 +349,9 @@ async def test_an_end_that_was_cut_short_is_told_again_when_the_thread_is_woken(
         await cut.reached.wait()
     house.watch = Watch()
     async with house.runtime(["done"]) as runtime, asyncio.timeout(PATIENCE):
-        while not house.watch.ends:  # entering the runtime wakes it: nobody asks for the thread
-            await asyncio.sleep(0)
-        thread = await runtime.thread("clerk")
-        await told_of_end(house, thread)
+        await eventually(lambda: house.watch.ends)  # entering the runtime wakes it: no caller asks for the thread
+        await runtime.thread("clerk")
+        await told_of_end(house)
         assert [end.run_id for end in (*cut.ends, *house.watch.ends)] == ["clerk.1", "clerk.1"]
     async with house.runtime(["done"]) as runtime:
         await runtime.thread("clerk")
@@ -389,10 +388,8 @@ async def test_an_end_that_fails_to_be_told_is_logged_by_name_and_changes_nothin
             assert (await thread.wait(PATIENCE)).data == "done"
             await thread.send("more")
             assert (await thread.wait(PATIENCE)).data == "again"
-            async with asyncio.timeout(PATIENCE):
-                while len(house.watch.ends) < 2 or thread._driver.performing:
-                    await asyncio.sleep(0)
-            assert await told(thread, "on_run_end") is None
+            await eventually(lambda: len(house.watch.ends) == 2 and thread.idle)
+            assert told(house, "on_run_end") is None
     assert [r.getMessage() for r in caplog.records if "on_run_end" in r.getMessage()] != []
     assert all("watch" in r.getMessage() for r in caplog.records)
 
@@ -408,7 +405,7 @@ async def test_a_hook_that_fails_ends_the_run_under_its_own_name_and_keeps_nothi
         run = await thread.wait(PATIENCE)
         assert (run.status, run.errors[0].code) == ("error", "ERR_HOOK")
         assert f"watch.{hook}" in run.errors[0].message.replace("'", "") or hook in run.errors[0].message
-        assert await told(thread, hook) is None
+        assert told(house, hook) is None
         calls = [c.id for m in (await thread.state()).messages for c in m.tool_calls]
         assert list(await results(thread)) == calls
         assert house.ran == (["a"] if hook == "on_turn_end" else [])

@@ -6,7 +6,6 @@ Whatever is steered, no call is left without a result, what has ended keeps its 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -41,11 +40,11 @@ from agency import (
     WrongState,
     tool,
 )
-from agency.children import rows
-from agency.store import timers
-from agency.testing import Line, ScriptedModel, call
+from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl, subagents
 from tests.support.crashes import in_a_process
+from tests.support.thread_files import limits_of_last_run, query, table
+from tests.support.waiting import eventually
 
 PATIENCE = 10.0
 INTERRUPTED = "Canceled: a new message came first."
@@ -56,7 +55,7 @@ class Desk:
     """One thread whose tools and models can be held up. `ran` is what has begun, `done` what has ended."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.ran: list[str] = []
         self.done: list[str] = []
         self.begun: dict[str, asyncio.Event] = {}
@@ -110,7 +109,7 @@ class Desk:
         guarded = {"hitl": {"tools": config.pop("guarded", [])}}
         system.add_agent(name="clerk", description="", prompt="clerk", config=guarded, **config)
         system.add_agent(name="worker", description="", prompt="worker")
-        return LocalRuntime(system, self._folder)
+        return LocalRuntime(system, self.folder)
 
     @asynccontextmanager
     async def open(self, script: Script | list[Line], **config: Any) -> AsyncIterator[Thread]:
@@ -222,11 +221,10 @@ async def test_limits_and_output_schema_hold_for_the_run_that_the_message_starts
         await thread.send("as JSON", when="next_run", output_schema=schema, limits=Limits(turns=5))
         go_on.set()
         assert await ended(thread) == {"n": 7}
-        machine = thread._driver.machine
-        assert machine is not None and machine.limits.turns == 5
+        assert limits_of_last_run(desk.folder / f"{thread.id}.db").turns == 5
         await thread.send("plain")
         assert await ended(thread) == "third"
-        assert thread._driver.machine is not None and thread._driver.machine.limits.turns != 5
+        assert limits_of_last_run(desk.folder / f"{thread.id}.db").turns != 5
 
 
 async def test_a_message_for_the_next_run_with_a_key_is_queued_once(desk: Desk) -> None:
@@ -251,7 +249,7 @@ async def test_what_was_queued_is_there_after_a_closing_and_still_waits_for_the_
     desk.gates.clear()
     async with desk.open([work("a"), "first", "second"]) as thread:
         assert await ended(thread) == "second"
-        assert thread._driver.machine is not None and thread._driver.machine.limits.turns == 3
+        assert limits_of_last_run(desk.folder / f"{thread.id}.db").turns == 3
         assert [content for _, content in await messages(thread)] == ["go", "", "did a", "first", "later", "second"]
 
 
@@ -389,7 +387,7 @@ async def test_a_message_that_interrupts_waiting_for_a_child_calls_it_back(desk:
         assert await results(thread) == {"t": INTERRUPTED, "a": "saw a"}
         assert [e.data["status"] for e in await events(thread, EventType.SUBAGENT_COMPLETED)] == ["canceled"]
         await thread.rest()
-        assert [child.status for child in rows.children(thread._store)] == ["canceled"]
+        assert query(desk.folder / f"{thread.id}.db", "SELECT status FROM children") == [("canceled",)]
 
 
 async def test_a_message_that_interrupts_waiting_for_a_retry_does_not_wait_for_its_time(desk: Desk) -> None:
@@ -399,13 +397,12 @@ async def test_a_message_that_interrupts_waiting_for_a_retry_does_not_wait_for_i
     async with desk.open(script) as thread:
         await thread.send("go")
         await until(thread, EventType.TOOL_ERROR, callId="f")
-        while thread.wake_at is None:
-            await asyncio.sleep(0)
+        await eventually(lambda: thread.wake_at is not None, every=0)
         await thread.send("never mind", when="now")
         assert await ended(thread) == "fine"
         assert await results(thread) == {"a": "saw a", "f": INTERRUPTED}
         assert desk.ran == ["a", "flaky 1"]
-        assert timers.timers(thread._store) == []
+        assert table(desk.folder / f"{thread.id}.db", "timers") == []
 
 
 async def test_a_message_that_interrupts_waiting_for_the_model_asks_it_at_once(desk: Desk) -> None:
@@ -417,8 +414,7 @@ async def test_a_message_that_interrupts_waiting_for_the_model_asks_it_at_once(d
     async with desk.open(script) as thread:
         await thread.send("go")
         await until(thread, EventType.MODEL_COMPLETED)
-        while thread.wake_at is None:
-            await asyncio.sleep(0)
+        await eventually(lambda: thread.wake_at is not None, every=0)
         await thread.send("try again", when="now")
         assert await ended(thread) == "fine"
         assert thread.wake_at is None
@@ -530,10 +526,7 @@ def test_a_message_that_interrupts_is_on_disk_before_it_does_and_does_so_after_a
             else:
                 await begun.wait()
 
-            def killed() -> None:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-            thread._driver.interrupt = killed  # type: ignore[assignment]  # at that very moment
+            die_at_commit(1, "after")  # the one that takes the message
             await thread.send("now this", when="now")
 
     async def go_on() -> None:

@@ -40,6 +40,7 @@ from agency.store import store
 from agency.telemetry import TracingObserver
 from agency.testing import Line, Script, ScriptedModel, call
 from middleware import hitl, subagents
+from tests.support.thread_files import query
 
 PATIENCE = 10.0
 
@@ -186,8 +187,8 @@ async def test_spans_begin_and_end_with_the_events_that_tell_of_it(tmp_path: Pat
         await thread.send("go")
         await thread.wait(PATIENCE)
         times = dict[EventType, list[int]]()
-        for _, ts, code, _, _ in thread._store.query("SELECT seq, ts, type, run, data FROM events ORDER BY seq"):
-            times.setdefault(store.EVENT_TYPES[int(str(code))], []).append(int(str(ts)) * 1_000_000)
+        for ts, code in query(tmp_path / f"{thread.id}.db", "SELECT ts, type FROM events ORDER BY seq"):
+            times.setdefault(store.EVENT_TYPES[code], []).append(ts * 1_000_000)
 
     def spent(name: str) -> list[tuple[int | None, int | None]]:
         return [(span.start_time, span.end_time) for span in named(exporter, name)]

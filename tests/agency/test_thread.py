@@ -40,6 +40,7 @@ from agency import (
 )
 from agency.clock import now_ms
 from agency.errors import Poisoned
+from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
 
@@ -760,13 +761,24 @@ async def test_a_wrong_definition_shows_before_anything_is_created(tmp_path: Pat
 
 async def test_steps_do_not_read_the_history_again(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
+    query, stored_events = ThreadStore.query, ThreadStore.events
+
+    def counted_query(store: ThreadStore, sql: str, *args: Any) -> Any:
+        reads.append(sql)
+        return query(store, sql, *args)
+
+    def counted_events(store: ThreadStore, *args: Any) -> Any:
+        reads.append("SELECT events")
+        return stored_events(store, *args)
+
+    monkeypatch.setattr(ThreadStore, "query", counted_query)
+    monkeypatch.setattr(ThreadStore, "events", counted_events)
     runtime, _ = build([*[call("shout", word="x")] * 20, "done"], shout)
     async with runtime:
         thread = await runtime.create("clerk")
-        thread._store._db.set_trace_callback(reads.append)
+        reads.clear()
         await thread.send("go")
         assert (await thread.wait(PATIENCE)).data == "done"
-        thread._store._db.set_trace_callback(None)
         history = [sql for sql in reads if sql.startswith("SELECT") and ("messages" in sql or "events" in sql)]
         assert len(history) == 1  # the transcript, once, when the model is first called
 

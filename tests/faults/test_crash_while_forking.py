@@ -13,7 +13,8 @@ from agency import LocalRuntime, Message
 from agency.store.looking import holds_thread
 from agency.testing import die_at_commit
 from tests.support.crashes import in_a_process
-from tests.support.forked_story import build, events_of, fork, messages_of, state_of, tell
+from tests.support.forked_story import build, events_of, fork, state_of, tell
+from tests.support.thread_files import messages_of
 
 CUT = 30
 

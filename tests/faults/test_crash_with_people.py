@@ -42,6 +42,7 @@ from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl
 from tests.support.crashes import ENDS, in_a_process, started
+from tests.support.waiting import eventually
 
 STARTED = re.compile(r"Started task (thr_\w+) in the background")
 PATIENCE = 30
@@ -147,8 +148,7 @@ async def operate(folder: Path, dies: tuple[int, Literal["before", "after"]] | N
                 await operate_first(boss)
             elif run.status == "completed":
                 await boss.rest()
-                while boss._driver.performing:  # the end of the run is being told
-                    await asyncio.sleep(0)
+                await eventually(lambda: boss.idle, every=0)  # the end of the run is being told
                 return
             else:
                 await started(boss, "ha")
@@ -157,12 +157,15 @@ async def operate(folder: Path, dies: tuple[int, Literal["before", "after"]] | N
         raise AssertionError(f"no end in sight: {boss.run()}")
 
 
+def needs_a_person(thread: Thread) -> bool:
+    run = thread.run_state()
+    return run.status != "running" and run.reason != "subagent"
+
+
 async def operate_first(boss: Thread) -> None:
     """Have the next run queued, pause, decide in the pause, and go on."""
     await boss.send("second", when="next_run", idempotency_key="2")
-    async with asyncio.timeout(PATIENCE):
-        while boss._busy() and boss.run_state().run_id == "boss.1":
-            await boss._feed.wait()
+    await eventually(lambda: needs_a_person(boss) or boss.run_state().run_id != "boss.1", PATIENCE, every=0)
     if boss.run_state().reason == "hitl":
         with suppress(WrongState):  # it was paused before the process died
             await boss.pause()

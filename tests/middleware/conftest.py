@@ -28,7 +28,7 @@ def make_runner(tmp_path: Path) -> MakeRunner:
                 system.use(each, tags=["default"])
             system.add_agent(name="clerk", description="Does as told.", prompt="You are a clerk.")
             async with open_thread(system, tmp_path / "clerk.db", agent="clerk") as thread:
-                yield CallRunner(thread, model, lines)
+                yield CallRunner(thread, tmp_path / "clerk.db", model, lines)
 
         return runner
 

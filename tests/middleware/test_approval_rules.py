@@ -30,11 +30,11 @@ from agency import (
     risk_of,
     tool,
 )
-from agency.store.timers import timers
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
 from tests.support.approvals import ended, events, pending, results
 from tests.support.families import next_event
+from tests.support.internals import ring_early
 
 HOUR = 3_600_000
 SMALL, LARGE = call("pay", cents=5, call_id="small"), call("pay", cents=500, call_id="large")
@@ -49,7 +49,7 @@ class Bank:
     """A clerk with tools of every risk, in an agency with a policy; `paid` is what has really been done."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.paid: list[str] = []
         self.policy = Policy()
 
@@ -86,7 +86,7 @@ class Bank:
         system.add_agent(
             name="clerk", description="", prompt="c", tags=tags, config={"hitl": config or {}} if people else {}
         )
-        return Agency(system, self._folder)
+        return Agency(system, self.folder)
 
     async def asks_about(self, *lines: Line, **how: Any) -> list[str]:
         """The calls of the first batch that a person is asked about."""
@@ -279,7 +279,7 @@ async def test_without_an_answer_in_time_the_call_is_denied(bank: Bank) -> None:
         assert await ended(thread) == "done"
         denied = "Error (permission_denied): nobody has approved this call in time, it was not run"
         assert await results(thread) == {"small": denied, "look": "seen"}
-        assert (bank.paid, timers(thread._store)) == ([], [])
+        assert (bank.paid, thread.wake_at) == ([], None)
 
 
 async def test_without_an_answer_in_time_the_call_is_approved_if_that_was_configured(bank: Bank) -> None:
@@ -405,7 +405,7 @@ async def test_a_clock_that_was_set_back_does_not_cut_the_time_to_answer(bank: B
         await thread.send("go")
         await thread.wait(5)
         clock.now -= 12 * HOUR
-        thread._driver.timer_due(timers(thread._store)[0][0])  # as if it had rung early
+        ring_early(thread)
         assert (pending(thread), thread.wake_at) == (["small"], clock.now + 13 * HOUR)
 
 

@@ -69,7 +69,7 @@ async def test_always_runs_the_call_and_asks_no_more_about_its_tool_in_this_thre
         await thread.send("and again")
         assert await ended(thread) == "more"
         assert shop.ran[-1] == "refund 9"
-    async with LocalRuntime(shop.system([FIVE, "done"]), Path(shop._folder) / "elsewhere") as runtime:
+    async with LocalRuntime(shop.system([FIVE, "done"]), shop.folder / "elsewhere") as runtime:
         other = await runtime.create("clerk")
         await other.send("go")
         assert (await other.wait(5)).meta.pause_reason == "hitl"  # another thread asks for itself
@@ -257,7 +257,7 @@ async def test_of_two_people_who_answer_at_once_one_counts_and_the_other_is_told
     system = shop.system([[LOOK, FIVE], "done"])
     if slow:
         system.use(Slow(people=2), tags=["default"])
-    async with LocalRuntime(system, shop._folder) as runtime:
+    async with LocalRuntime(system, shop.folder) as runtime:
         thread = await runtime.create("clerk")
         await thread.send("go")
         await thread.wait(5)
@@ -293,7 +293,7 @@ async def test_of_two_people_one_of_whom_answers_more_the_second_is_refused_whol
 
 async def test_one_request_that_comes_twice_at_once_counts_once_and_both_are_content(shop: Shop) -> None:
     system = shop.system([FIVE, "done"]).use(Slow(people=2), tags=["default"])
-    async with LocalRuntime(system, shop._folder) as runtime:
+    async with LocalRuntime(system, shop.folder) as runtime:
         thread = await runtime.create("clerk")
         await thread.send("go")
         await thread.wait(5)
@@ -352,7 +352,7 @@ class Till:
     """A tool that must not be repeated, in which the process dies as often as wanted."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.charges = 0
         self.hangs = asyncio.Event()
 
@@ -375,7 +375,7 @@ class Till:
         system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(lines)}).use(hitl, tags=["default"])
         system.add_tool(charge).add_tool(look)
         system.add_agent(name="clerk", description="", prompt="c", config={"hitl": {"tools": list(guarded)}})
-        return LocalRuntime(system, self._folder)
+        return LocalRuntime(system, self.folder)
 
     async def doubt(self) -> None:
         """Charge, and lose the process in it."""

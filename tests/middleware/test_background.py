@@ -27,9 +27,7 @@ from agency import (
     WrongState,
     tool,
 )
-from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Note, Report
-from agency.store import timers
 from agency.store.looking import glance
 from agency.testing import Line, ScriptedModel, call
 from agency.thread.driver import Driver
@@ -47,6 +45,8 @@ from tests.support.families import (
     start,
     task,
 )
+from tests.support.thread_files import table
+from tests.support.waiting import eventually
 
 PATIENCE = 10.0
 STARTED = re.compile(r"Started task (thr_\w+) in the background")
@@ -172,7 +172,7 @@ async def test_a_child_that_does_not_succeed_is_told_of_like_one_that_does(end: 
         assert await statuses(boss) == [told]
         (note,) = await notes(boss)
         assert f"has ended: {told}." in note
-        assert timers.timers(boss._store) == []
+        assert table(tmp_path / "boss.db", "timers") == []
 
 
 async def test_a_report_that_comes_twice_is_told_of_once(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ async def test_waiting_for_tasks_that_are_at_work_gives_their_reports_and_no_not
             ("completed", "did: work for a"),
             ("completed", "did: work for b"),
         ]
-        assert (await notes(boss), rows.waits(boss._store)) == ([], [])
+        assert (await notes(boss), table(tmp_path / "boss.db", "waits")) == ([], [])
 
 
 async def test_waiting_for_one_of_two_tells_of_the_other_by_a_note(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ async def test_waiting_for_tasks_that_have_all_ended_gives_their_reports_at_once
         found = await results(boss)
         assert json.loads(found["named"])[0]["report"] == "done"
         assert found["all"] == "No task is at work."
-        assert rows.waits(boss._store) == []
+        assert table(tmp_path / "boss.db", "waits") == []
 
 
 async def test_a_wait_that_takes_too_long_tells_what_there_is_and_the_tasks_work_on(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ async def test_a_wait_that_takes_too_long_tells_what_there_is_and_the_tasks_work
         gate.open.set()
         await next_event(boss, EventType.AGENT_COMPLETED, 2)
         assert await statuses(boss) == ["completed", "completed"]
-        assert (timers.timers(boss._store), rows.waits(boss._store)) == ([], [])
+        assert (table(tmp_path / "boss.db", "timers"), table(tmp_path / "boss.db", "waits")) == ([], [])
 
 
 async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
         told = json.loads((await results(boss))["wait"])
         assert [each["status"] for each in told] == ["completed", "running"]
         assert told[0]["report"] == "quick"
-        assert rows.waits(boss._store) == []
+        assert table(tmp_path / "boss.db", "waits") == []
         gate.open.set()
         await next_event(boss, EventType.AGENT_COMPLETED, 2)
         assert [note.splitlines()[-1] for note in await notes(boss)] == ["did: work for slow"]
@@ -373,8 +373,7 @@ async def test_a_wait_whose_tasks_have_ended_is_taken_up_though_nobody_asks_for_
             await (await runtime.child_of(boss)).rest()
     assert glance(tmp_path / "boss.db").due == 0
     async with FamilyRuntime(cast({**parts, "worker": []}), tmp_path), asyncio.timeout(PATIENCE):
-        while glance(tmp_path / "boss.db").status != "completed":
-            await asyncio.sleep(0)
+        await eventually(lambda: glance(tmp_path / "boss.db").status == "completed")
 
 
 @pytest.mark.parametrize("name", ["wait_for_tasks", "cancel_task"])
@@ -728,7 +727,7 @@ async def test_a_message_to_what_is_no_other_agent_is_refused(to: str, tmp_path:
         assert await answer_of(boss) == "my mistake"
         (refusal,) = (await results(boss)).values()
         assert refusal.startswith("Error (invalid_request)")
-        assert outbox.parcels(boss._store) == []
+        assert table(tmp_path / "boss.db", "outbox") == []
 
 
 @pytest.mark.parametrize("to", ["stranger", "thr_nobody"])
@@ -739,7 +738,7 @@ async def test_a_message_to_a_stranger_reaches_nobody(to: str, tmp_path: Path) -
         boss = await start(runtime)
         assert await answer_of(boss) == "done"
         await boss.rest()
-        assert (stranger.run_state().status, stranger._store.inbox_count) == ("idle", 0)
+        assert (stranger.run_state().status, table(tmp_path / "stranger.db", "inbox")) == ("idle", [])
 
 
 async def test_a_message_to_a_child_that_has_ended_is_refused(tmp_path: Path) -> None:

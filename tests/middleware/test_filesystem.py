@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,9 +44,8 @@ def numbered(*lines: str, start: int = 1) -> str:
 
 def put_bytes(runner: CallRunner, path: str, content: bytes) -> None:
     """Put a file into the thread's store as no tool would."""
-    draft = runner.thread._store.draft()
-    draft.execute("INSERT INTO files (path, content) VALUES (?, ?)", (path, content))
-    runner.thread._store.commit(draft)
+    with closing(sqlite3.connect(runner.path)) as db, db:
+        db.execute("INSERT INTO files (path, content) VALUES (?, ?)", (path, content))
 
 
 # Writing and listing.
@@ -345,7 +346,7 @@ async def test_the_model_is_told_of_the_four_tools_and_their_arguments(runner: O
 
 async def test_files_handed_in_with_a_message_are_there_when_the_model_reads_it(runner: OpenRunner) -> None:
     async with runner() as clerk:
-        clerk._lines[:] = [ls(), "done"]
+        clerk.lines[:] = [ls(), "done"]
         await clerk.thread.send("look", files={"/a.txt": "one", "/b/../c.txt": "two"})
         await clerk.thread.wait(timeout=10)
         assert (await clerk.more())["files"] == {"/a.txt": "one", "/c.txt": "two"}

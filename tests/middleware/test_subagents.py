@@ -23,9 +23,8 @@ from agency import (
     ToolCall,
     tool,
 )
-from agency.children import outbox, rows
 from agency.children.parcels import AnyParcel, Report, Spawn
-from agency.store import store, timers
+from agency.store import store
 from agency.testing import Line, call
 from tests.support.families import (
     HANGS,
@@ -40,6 +39,7 @@ from tests.support.families import (
     start,
     task,
 )
+from tests.support.thread_files import query, table
 
 # Reports.
 
@@ -207,7 +207,7 @@ async def test_a_child_that_ends_in_time_leaves_no_timer(tmp_path: Path) -> None
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
-        assert timers.timers(boss._store) == []
+        assert table(tmp_path / "boss.db", "timers") == []
 
 
 async def test_one_childs_failure_does_not_touch_its_sibling(tmp_path: Path) -> None:
@@ -284,16 +284,16 @@ async def test_the_waiter_is_on_disk_before_anything_of_the_child_is(
 
 
 async def test_the_waiter_is_there_when_the_childs_model_is_first_called(tmp_path: Path) -> None:
-    seen: list[rows.Child] = []
+    seen: list[Any] = []
 
     def worker(request: ModelRequest) -> Line:
-        seen.extend(rows.children(boss._store, status="waiting"))
+        seen.extend(query(tmp_path / "boss.db", "SELECT call, agent_type FROM children WHERE status = 'waiting'"))
         return "done"
 
     async with FamilyRuntime(cast({"boss": [task(), "thanks"], "worker": worker}), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "thanks"
-        assert [(child.call, child.agent_type) for child in seen] == [("task", "worker")]
+        assert seen == [("task", "worker")]
 
 
 async def test_a_report_that_is_delivered_twice_counts_once(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ async def test_only_a_childs_first_run_is_the_parents_business(tmp_path: Path) -
         child = await runtime.child_of(boss)
         await child.send("and now?")
         assert await answer_of(child) == "something else"
-        assert outbox.parcels(child._store) == []
+        assert table(tmp_path / f"{child.id}.db", "outbox") == []
         assert await links(boss) == before
 
 
@@ -377,7 +377,7 @@ async def test_cancel_reaches_every_child_and_leaves_finished_ones_alone(tmp_pat
         await hang.stopped.wait()
         assert [link["status"] for link in await links(boss)] == ["completed", "canceled"]
         assert await results(boss) == {"fast": "done", "slow": "Canceled: the run was canceled."}
-        assert timers.timers(boss._store) == []
+        assert table(tmp_path / "boss.db", "timers") == []
 
 
 # What the model may do.

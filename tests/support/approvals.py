@@ -30,7 +30,7 @@ class Shop:
     """A system with one tool that needs approval; `ran` is what has really been done."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.ran: list[str] = []
         self.model = ScriptedModel([])
 
@@ -63,7 +63,7 @@ class Shop:
     @asynccontextmanager
     async def open(self, *lines: Line, guarded: Sequence[str] = ("refund",)) -> AsyncIterator[Thread]:
         """The thread, which is the same one each time."""
-        async with LocalRuntime(self.system(lines, guarded), self._folder) as runtime:
+        async with LocalRuntime(self.system(lines, guarded), self.folder) as runtime:
             known = "clerk" in runtime.thread_ids()
             yield await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 from agency import ModelRequest, Thread, ToolCall
@@ -14,15 +15,16 @@ MakeRunner = Callable[..., OpenRunner]
 
 
 class CallRunner:
-    def __init__(self, thread: Thread, model: ScriptedModel, lines: list[Line]) -> None:
+    def __init__(self, thread: Thread, path: Path, model: ScriptedModel, lines: list[Line]) -> None:
+        self.path = path
         self.thread = thread
         self._model = model
-        self._lines = lines
+        self.lines = lines
 
     async def do(self, *batches: ToolCall | Sequence[ToolCall]) -> list[str]:
         """Have one run make these calls, batch after batch; their results, in the order of the calls."""
         before = len((await self.thread.state()).messages)
-        self._lines[:] = [*batches, "done"]
+        self.lines[:] = [*batches, "done"]
         await self.thread.send("go on")
         run = await self.thread.wait(timeout=10)
         assert run.status == "completed", run

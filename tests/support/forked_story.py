@@ -13,7 +13,6 @@ from agency import (
     AgentSystem,
     EventType,
     LocalRuntime,
-    Message,
     Middleware,
     ModelRequest,
     ToolContext,
@@ -22,6 +21,7 @@ from agency import (
 from agency.store.forking import find_origin, make_fork
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
+from tests.support.thread_files import messages_of
 
 LONG = "long " * 1_000
 
@@ -149,11 +149,6 @@ def state_of(path: Path) -> State:
             for row in db.execute("SELECT * FROM children")
         ]
     return {**found, "messages": messages_of(path)}
-
-
-def messages_of(path: Path) -> list[Message]:
-    with closing(sqlite3.connect(path)) as db:
-        return [Message.model_validate_json(body) for (body,) in db.execute("SELECT body FROM messages ORDER BY seq")]
 
 
 def events_of(path: Path) -> list[tuple[Any, ...]]:
