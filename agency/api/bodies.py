@@ -174,7 +174,7 @@ class NewFork(Wire):
         return self
 
 
-class Invocation(Wire):
+class InvokeBody(Wire):
     model_config = _example(messages=[{"role": "user", "content": "And order 8?"}], idempotencyKey="order-8")
 
     messages: Annotated[Messages, Field(min_length=1)]
@@ -254,7 +254,7 @@ Decisions = Annotated[
 ]
 
 
-class Answer(Wire):
+class ApproveBody(Wire):
     """Either `approved` for all calls that wait, or `decisions` by the calls' ids, or by their `approvalId`s, which
     name them with exactly the arguments that were shown."""
 
@@ -309,7 +309,7 @@ class ApprovalPage(Wire):
     next: int | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
-class Answers(Wire):
+class DecideBody(Wire):
     """Decisions on calls of any of the agency's threads, by the calls' `approvalId`s."""
 
     model_config = _example(decisions={"thr_7d1f:9a2c": {"decision": "approve"}})
@@ -318,17 +318,17 @@ class Answers(Wire):
     idempotency_key: IdempotencyKey = None
 
 
-class RefusedAnswer(Wire):
+class RefusedDecision(Wire):
     approval_id: str
     code: str
     message: str
 
 
-class Answered(Wire):
+class Decided(Wire):
     """What has come of each decision: those that count, and those that came too late or do not fit."""
 
     answered: tuple[str, ...]
-    refused: tuple[RefusedAnswer, ...] = ()
+    refused: tuple[RefusedDecision, ...] = ()
 
 
 class NewLimits(Wire):

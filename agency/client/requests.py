@@ -301,10 +301,10 @@ def approvals(at: str) -> Listing[api.Approval]:
     return listing(api.ApprovalPage, f"{at}/approvals", lambda found: Page(found.approvals, found.next))
 
 
-def answer(at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> Request[api.Answered]:
+def answer(at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> Request[api.Decided]:
     """Decide on calls of any threads, by their `approval_id`s; what has come of each decision."""
-    wanted = body(api.Answers, decisions=decisions, idempotency_key=idempotency_key or key())
-    return post(api.Answered, f"{at}/approvals", wanted)
+    wanted = body(api.DecideBody, decisions=decisions, idempotency_key=idempotency_key or key())
+    return post(api.Decided, f"{at}/approvals", wanted)
 
 
 def policy(at: str) -> Request[Policy]:
@@ -376,7 +376,7 @@ def invoke(
     (`next_run`), or interrupts what is being done (`now`). `limits` and `output_schema` (a pydantic model or a JSON
     schema) are in the place of the blueprint's, for a run that this starts."""
     wanted = body(
-        api.Invocation,
+        api.InvokeBody,
         messages=_chat(message),
         files=files,
         limits=limits,
@@ -439,19 +439,19 @@ def stored_events(at: str, after: int = 0, limit: int = 1_000) -> Request[tuple[
 
 def approve(at: str, *, idempotency_key: str | None = None) -> Request[None]:
     """Let every call that waits for a person run."""
-    return order(f"{at}/approve", body(api.Answer, approved=True, idempotency_key=idempotency_key or key()))
+    return order(f"{at}/approve", body(api.ApproveBody, approved=True, idempotency_key=idempotency_key or key()))
 
 
 def deny(at: str, reason: str = "", *, idempotency_key: str | None = None) -> Request[None]:
     """Let no call that waits for a person run; the model is told why."""
-    answer = body(api.Answer, approved=False, reason=reason, idempotency_key=idempotency_key or key())
+    answer = body(api.ApproveBody, approved=False, reason=reason, idempotency_key=idempotency_key or key())
     return order(f"{at}/approve", answer)
 
 
 def decide(at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> Request[None]:
     """Answer calls that wait for a person, by their ids, or by their `approval_id`s, which name them with exactly the
     arguments that were shown. Calls that are not named go on waiting."""
-    return order(f"{at}/approve", body(api.Answer, decisions=decisions, idempotency_key=idempotency_key or key()))
+    return order(f"{at}/approve", body(api.ApproveBody, decisions=decisions, idempotency_key=idempotency_key or key()))
 
 
 def cancel(at: str) -> Request[None]:

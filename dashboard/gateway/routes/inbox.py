@@ -56,11 +56,11 @@ async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | No
 
 
 @router.post("/approvals", dependencies=[Operator], responses=refusals(404))
-async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.Answers) -> api.Answered:
+async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody) -> api.Decided:
     """Decide on calls of any of the agency's threads. Each goes to its thread; what has changed there is refused."""
     await cluster.agency(agency_id).info()  # which says so if there is no such agency
     by_thread: dict[str, dict[str, Decision]] = {}
-    refused: list[api.RefusedAnswer] = []
+    refused: list[api.RefusedDecision] = []
     for approval, decision in body.decisions.items():
         try:
             by_thread.setdefault(thread_of(approval), {})[approval] = decision
@@ -71,18 +71,18 @@ async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.Answers) ->
     )
     refused += [each for some in told for each in some]
     gone = {each.approval_id for each in refused}
-    return api.Answered(answered=tuple(each for each in body.decisions if each not in gone), refused=tuple(refused))
+    return api.Decided(answered=tuple(each for each in body.decisions if each not in gone), refused=tuple(refused))
 
 
 async def _tell(
     cluster: Cluster, agency_id: str, thread_id: str, decisions: dict[str, Decision], key: str | None
-) -> list[api.RefusedAnswer]:
+) -> list[api.RefusedDecision]:
     """Hand a thread what was decided; what it refuses. One decision that does not fit must not spoil the others."""
     try:
         thread = cluster.thread(agency_id, thread_id)
     except AgencyError as error:
         return [_refused(approval, error) for approval in decisions]
-    refused: list[api.RefusedAnswer] = []
+    refused: list[api.RefusedDecision] = []
     for approval, decision in decisions.items():
         named = None if key is None else f"{OURS}answer:{_digest(key, approval)}"
         try:
@@ -96,8 +96,8 @@ def _digest(key: str, approval: str) -> str:
     return hashlib.blake2b(f"{key}\0{approval}".encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _refused(approval: str, error: AgencyError) -> api.RefusedAnswer:
-    return api.RefusedAnswer(approval_id=approval, code=error.code, message=str(error))
+def _refused(approval: str, error: AgencyError) -> api.RefusedDecision:
+    return api.RefusedDecision(approval_id=approval, code=error.code, message=str(error))
 
 
 @router.get("/policy", dependencies=[Viewer], responses=refusals(404))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, status
@@ -86,7 +85,7 @@ async def delete_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: Thr
     dependencies=[Operator],
     responses=refusals(404),
 )
-async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.Invocation) -> Accepted:
+async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.InvokeBody) -> Accepted:
     """Start a run with messages; while one is in progress, they join it, queue for after it or interrupt it."""
     thread = cluster.thread(agency_id, thread_id)
     await _check_meant(thread, body)
@@ -100,7 +99,7 @@ async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, 
     )
 
 
-async def _check_meant(thread: ThreadHandle, body: api.Invocation) -> None:
+async def _check_meant(thread: ThreadHandle, body: api.InvokeBody) -> None:
     if body.thread_id not in (None, thread.id):
         raise InvalidInput(f"threadId is {body.thread_id!r:.100}, and the address names {thread.id!r}")
     if body.agent_type is not None and (meant := (await thread.metadata()).agent_type) != body.agent_type:
@@ -133,8 +132,7 @@ async def fork(
 @router.get("/agent/{thread_id}/state", dependencies=[Viewer], responses=refusals(404))
 async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.StateAndRun:
     """The conversation, the tools, and what the middleware keep: todos, files, subagents."""
-    thread = cluster.thread(agency_id, thread_id)
-    found, run = await asyncio.gather(thread.state(), thread.run_state())
+    found = await cluster.thread(agency_id, thread_id).state()
     known = api.AgentState(
         messages=found.messages,
         tools=found.tools,
@@ -145,7 +143,7 @@ async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -
         model=found.model,
         **found.more,
     )
-    return api.StateAndRun(state=known, run=run)
+    return api.StateAndRun(state=known, run=found.run)
 
 
 @router.get("/agent/{thread_id}/run", dependencies=[Viewer], responses=refusals(404))
@@ -169,7 +167,7 @@ async def run(
 
 
 @router.post("/agent/{thread_id}/approve", dependencies=[Operator], responses=refusals(404, 409))
-async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.Answer) -> api.Ok:
+async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.ApproveBody) -> api.Ok:
     """Answer the calls that wait for a person: all at once, or each by its id. Those not named go on waiting."""
     thread = cluster.thread(agency_id, thread_id)
     key = None if body.idempotency_key is None else f"{OURS}approve:{body.idempotency_key}"
@@ -192,7 +190,7 @@ async def _pending(thread: ThreadHandle) -> dict[str, PendingToolCall]:
         return {}
 
 
-def _edited(pending: dict[str, PendingToolCall], body: api.Answer) -> dict[str, Decision]:
+def _edited(pending: dict[str, PendingToolCall], body: api.ApproveBody) -> dict[str, Decision]:
     """What to decide. Whether the calls wait is the thread's to say: this may be a repetition, and done already."""
     decisions: dict[str, Decision] = {call_id: Approve() for call_id in pending}
     for call in body.modified_tool_calls:
