@@ -1,6 +1,6 @@
 """Threads and agencies as actors on Ray: placed, woken, put to sleep and recovered by themselves."""
 
-from actors.agency.agency import ThreadPage
+from actors.agency.agency import ThreadListing
 from actors.agency.keys import agency_of_key
 from actors.cluster.cluster import AgencyHandle, Cluster, ThreadHandle
 from actors.settings import Settings
@@ -16,6 +16,6 @@ __all__ = [
     "Settings",
     "Status",
     "ThreadHandle",
-    "ThreadPage",
+    "ThreadListing",
     "agency_of_key",
 ]

@@ -38,11 +38,11 @@ class HostGone(RayError):
 
 
 class Replaced(RayError):
-    """The directory was stopped, and another is in its place."""
+    """The directory was stopped, and another is in its location."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where an actor is awake; `n` tells this activation from any other."""
 
     host: str
@@ -57,7 +57,7 @@ class Caller:
     def __init__(self, directory: Handle, namespace: str) -> None:
         self.directory = directory
         self._namespace = namespace
-        self._places: dict[Address, Place] = {}
+        self._locations: dict[Address, Location] = {}
         self._missed: dict[Address, int] = {}  # activations that were looked for in vain
         self._hosts: dict[str, Handle] = {}
 
@@ -112,38 +112,38 @@ class Caller:
 
     async def _at(self, address: Address, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
         """What the host of a thread answers. If it is not there, the next try asks the directory again."""
-        place = self._places.get(address) or await self.locate(address, self._missed.pop(address, 0))
+        location = self._locations.get(address) or await self.locate(address, self._missed.pop(address, 0))
         try:
-            answered = await ask(await self.host(place))
+            answered = await ask(await self.host(location))
         except RayError:
-            self._hosts.pop(place.host, None)
-            self._miss(address, place)
+            self._hosts.pop(location.host, None)
+            self._miss(address, location)
             raise
         if isinstance(answered, NotHere):
-            self._miss(address, place)
+            self._miss(address, location)
         return answered
 
-    def _miss(self, address: Address, place: Place) -> None:
-        self._places.pop(address, None)
-        self._missed[address] = place.n
+    def _miss(self, address: Address, location: Location) -> None:
+        self._locations.pop(address, None)
+        self._missed[address] = location.n
 
-    async def locate(self, address: Address, missed: int = 0) -> Place:
+    async def locate(self, address: Address, missed: int = 0) -> Location:
         """Where an actor is awake; it is woken if it is not. `missed` is an activation that was looked for in vain."""
-        place: Place = unwrap(await self._directory_answers(lambda it: it.locate.remote(address, missed)))
-        while len(self._places) >= REMEMBERED:
-            del self._places[next(iter(self._places))]
-        self._places[address] = place
-        return place
+        location: Location = unwrap(await self._directory_answers(lambda it: it.locate.remote(address, missed)))
+        while len(self._locations) >= REMEMBERED:
+            del self._locations[next(iter(self._locations))]
+        self._locations[address] = location
+        return location
 
-    async def host(self, place: Place) -> Handle:
-        """The host at a place. Handles are looked up by name and kept: sending them around is slow."""
-        handle = self._hosts.get(place.host)
+    async def host(self, location: Location) -> Handle:
+        """The host at a location. Handles are looked up by name and kept: sending them around is slow."""
+        handle = self._hosts.get(location.host)
         if handle is None:
             try:
-                handle = await asyncio.to_thread(ray.get_actor, place.host, namespace=self._namespace)
+                handle = await asyncio.to_thread(ray.get_actor, location.host, namespace=self._namespace)
             except ValueError as error:
-                raise HostGone(f"there is no {place.host}") from error
-            self._hosts[place.host] = handle
+                raise HostGone(f"there is no {location.host}") from error
+            self._hosts[location.host] = handle
         return handle
 
     async def ask_directory(self, method: str, *args: object) -> Any:
@@ -163,7 +163,7 @@ class Caller:
 
     async def _directory_answers(self, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
         """What the directory answers. One that has died for good was stopped, and waiting for it would not help; but
-        there may be another in its place."""
+        there may be another in its location."""
         asked = self.directory
         try:
             return await ask(asked)

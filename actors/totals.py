@@ -1,7 +1,7 @@
-"""What has happened, in numbers: counted from the events that threads commit, and summed up by the directory.
+"""Figures: counted by hosts from the events that threads commit, and summed up by the directory.
 
-A host sends its totals, again and again, and the directory adds what is new in them. So it does no harm if a message
-comes twice, and what one that is lost would have said, the next one says.
+A host always sends its totals since it began, and the directory adds the difference to the last ones it has. So a
+message that arrives twice changes nothing, and the next message makes up for one that was lost.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _COUNTED = {
 }
 
 
-class Tally:
-    """One host's."""
+class EventCounts:
+    """What one host has counted since it began."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def add(self, what: str, many: int = 1) -> None:
-        self._counts[what] += many
+    def add(self, name: str, many: int = 1) -> None:
+        self._counts[name] += many
 
     def count(self, events: Sequence[NewEvent]) -> None:
         for kind, data in events:
-            if (what := _COUNTED.get(kind)) is not None:
-                self._counts[what] += 1
+            if (name := _COUNTED.get(kind)) is not None:
+                self._counts[name] += 1
             elif kind is EventType.MODEL_COMPLETED:
                 self._count_model(data)
             elif kind is EventType.HITL_INTERRUPT:
@@ -75,7 +75,7 @@ class Tally:
         return dict(self._counts)
 
 
-class Sums:
+class InstallationTotals:
     """What all hosts have counted since the directory began, and what it has counted itself."""
 
     def __init__(self) -> None:
@@ -95,8 +95,8 @@ class Sums:
     def forget(self, host: str) -> None:
         self._known.pop(host, None)
 
-    def add(self, what: str) -> None:
-        self._sums[what] += 1
+    def add(self, name: str) -> None:
+        self._sums[name] += 1
 
     def all(self) -> Totals:
         return dict(self._sums)

@@ -1,4 +1,4 @@
-"""What a host tells the directory of its threads, and what the directory answers."""
+"""What a host tells the directory about its threads, and what the directory answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agency.turn.state import PauseReason, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class ThreadUpdate:
-    """Where a thread stands. ThreadUpdate of a lower seq than what is known mean nothing."""
+    """How far a thread has got. An update with a lower seq than the agency knows already changes nothing."""
 
     address: Address
     born: str
@@ -33,6 +33,6 @@ class UpdatesTaken:
     """What the directory answers."""
 
     watched: frozenset[str]
-    """The agencies whose events somebody waits for."""
+    """The agencies whose events a client waits for: their updates are wanted soon."""
     left: frozenset[str] = frozenset()
-    """Those whose files could not be written: tell it again."""
+    """The agencies whose files could not be written: send their updates again."""

@@ -104,7 +104,7 @@ class Others(Protocol):
         """Have the agency's `run_due` called then, and not before; None is never."""
 
 
-class ThreadPage(Wire):
+class ThreadListing(Wire):
     threads: tuple[ThreadSummary, ...]
     next: int | None = None
     """The cursor of the next page; None if this is the last."""
@@ -507,7 +507,7 @@ class Agency:
         status: RunStatus | None = None,
         reason: PauseReason | tuple[PauseReason, ...] | None = None,
         newest_first: bool = False,
-    ) -> ThreadPage:
+    ) -> ThreadListing:
         """The threads in the order in which they were made; `parent` asks for one thread's children."""
         if not 1 <= limit <= PAGE_MOST:
             raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads")
@@ -515,7 +515,7 @@ class Agency:
             after, limit + 1, newest_first=newest_first, parent=parent, status=status, reason=reason
         )
         more = found[limit - 1][0] if len(found) > limit else None
-        return ThreadPage(threads=tuple(summary for _, summary in found[:limit]), next=more)
+        return ThreadListing(threads=tuple(summary for _, summary in found[:limit]), next=more)
 
     async def counts(self) -> dict[str, int]:
         """How many threads are in each status."""

@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import build
 from actors.address import Address, Files
-from actors.agency.agency import ThreadPage, checked_name
+from actors.agency.agency import ThreadListing, checked_name
 from actors.agency.journal import JournalPage
 from actors.agency.keys import Key, digest
 from actors.agency.store import peek_info
@@ -388,10 +388,10 @@ class AgencyHandle:
         status: RunStatus | None = None,
         reason: PauseReason | tuple[PauseReason, ...] | None = None,
         newest_first: bool = False,
-    ) -> ThreadPage:
+    ) -> ThreadListing:
         """The threads in the order in which they were made, or in the other one, with what they are doing."""
         wanted: dict[str, Any] = {"parent": parent, "status": status, "reason": reason}
-        page: ThreadPage = await self._call("threads", after, limit, newest_first=newest_first, **wanted)
+        page: ThreadListing = await self._call("threads", after, limit, newest_first=newest_first, **wanted)
         return page
 
     async def counts(self) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""The Directory: who lives where. One named, detached Ray actor, with which the agencies live too.
+"""The Directory: which thread is awake in which host. One named, detached Ray actor; the agencies live in its process.
 
-Only its order wakes a thread in a host, so there is one place where a thread can be. It may die at any time: Ray starts
-it again, and it asks the hosts what they hold. What is not awake is found in the files: a run that was in progress,
-mail that waits, a timer. So nobody has to ask for a thread to go on, whatever has died.
+Only its order wakes a thread in a host, so a thread has one location. The directory may die at any time: Ray starts it
+again, and it asks the hosts which threads they have. Everything else is in the files: a run that was in progress, mail
+that waits, a timer. So a thread goes on by itself, whatever has died.
 
-An activation has a number. A host that lets a thread go says which activation that was; if a newer one has been ordered
-meanwhile, the message is too late and means nothing.
+An activation has a number. A host that lets a thread go says which activation that was; if the directory has ordered a
+newer one meanwhile, the message is late and is ignored.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from actors.address import Address, Files
 from actors.agency.store import Creation, is_unfinished, peek_due, peek_heads
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
-from actors.caller import Place
+from actors.caller import Location
 from actors.directory.agencies import Agencies
 from actors.directory.alarms import Alarms
-from actors.directory.counts import Census
+from actors.directory.counts import ThreadCounts
 from actors.directory.fleet import Fleet
-from actors.directory.indexing import Desk
-from actors.directory.poison import Strikes
+from actors.directory.index_writer import IndexWriter
+from actors.directory.poison import CrashCounts
 from actors.directory.tickets import Tickets
 from actors.host.host import Misplaced
 from actors.settings import Settings, load_system
@@ -61,7 +61,7 @@ APART_SECONDS = 5.0
 SCAN_CHUNK = 200
 AGAIN_MS = 2_000
 LOCK_SECONDS = 5.0
-HOUSE_SECONDS = 5.0
+MAINTENANCE_SECONDS = 5.0
 HEAR_SECONDS = 1.0
 
 FRESH = frozenset({"summary", "threads", "counts", "usage", "allowance", "run_schedule", "schedule_runs"})
@@ -78,18 +78,18 @@ class Directory:
         self._fleet = Fleet(settings, self._host_died)
         self._began = time.monotonic()
         self._tickets = Tickets()
-        self._census = Census(self._files)
-        self._strikes = Strikes(settings.poison_after)
+        self._counts = ThreadCounts(self._files)
+        self._crashes = CrashCounts(settings.poison_after)
         self._background = Background("the directory")
         self._alarms = Alarms(lambda address: self._background.go(self._rewake(address)))
         self._bells = Alarms(lambda address: self._background.go(self._run_due(address)))
-        self._places: dict[Address, Place] = {}
-        self._moving: dict[Address, asyncio.Task[Place]] = {}
+        self._locations: dict[Address, Location] = {}
+        self._moving: dict[Address, asyncio.Task[Location]] = {}
         self._hearing: dict[str, asyncio.Task[None]] = {}
         self._numbers = itertools.count(time.time_ns())
         self._loading: asyncio.Task[AgentSystem] | None = None
         self._agencies = Agencies(settings, self._loaded, self)
-        self._desk = Desk(self._agencies, self._background)
+        self._index = IndexWriter(self._agencies, self._background)
         self._stopping = False
         self._refused: Refusal | None = None
         self._decided = asyncio.Event()
@@ -109,13 +109,13 @@ class Directory:
         self._decided.set()
         if not ours:
             return
-        self._places.update(await self._fleet.adopt())
+        self._locations.update(await self._fleet.adopt())
         self._started.set()
         self._fleet.keep_warm()
         self._background.go(self._scan())
         self._background.go(self._alarms.ring())
         self._background.go(self._bells.ring())
-        self._background.go_on(min(HOUSE_SECONDS, self._settings.hibernate_after), self._keep_house)
+        self._background.go_on(min(MAINTENANCE_SECONDS, self._settings.hibernate_after), self._maintain)
 
     async def _lock_folder(self) -> bool:
         """Whether the data folder is ours. Another directory on it, of another namespace or cluster, would fight us."""
@@ -147,7 +147,7 @@ class Directory:
             for address, glanced in seen:
                 self._wake_when(address, glanced.due)
             moved = [_news(*each, heads[each[0]]) for each in seen if each[1].seq != heads[each[0]]]
-            self._background.go(self._desk.see_to(moved))
+            self._background.go(self._index.write_until_done(moved))
 
     def _heads(self, addresses: list[Address]) -> dict[Address, int]:
         """Which events of threads their agencies know of. Asked before the files, which are never behind, unless they
@@ -167,8 +167,8 @@ class Directory:
     def _look_at(self, addresses: list[Address]) -> list[tuple[Address, Glance]]:
         return [(address, glance(self._files.of(address))) for address in addresses]
 
-    async def _keep_house(self) -> None:
-        await self._fleet.keep_house()
+    async def _maintain(self) -> None:
+        await self._fleet.maintain()
         self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
 
     # What clients and hosts ask.
@@ -177,7 +177,7 @@ class Directory:
         await self._decided.wait()
         return self._refused or self._settings
 
-    async def locate(self, address: Address, missed: int = 0) -> Place | Refusal:
+    async def locate(self, address: Address, missed: int = 0) -> Location | Refusal:
         """Where a thread is awake; it is woken if it is not. `missed` is an activation that was not to be found."""
         return await answer(self._locate(address, missed))
 
@@ -185,19 +185,19 @@ class Directory:
         """A host has let a thread go, with what it has not told of it yet: the host may be given back for that."""
         await self._started.wait()
         if untold is not None:
-            self._background.go(self._desk.see_to([untold]))
-        place = self._places.get(address)
-        if place is not None and place.n == n and address not in self._moving:
-            self._vacate(address, place)
-            self._fleet.sums.add("hibernations")
+            self._background.go(self._index.write_until_done([untold]))
+        location = self._locations.get(address)
+        if location is not None and location.n == n and address not in self._moving:
+            self._vacate(address, location)
+            self._fleet.totals.add("hibernations")
             if wake_at is not None:
                 self._alarms.set(address, wake_at)
 
-    async def take_news(self, host: str, news: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
+    async def take_updates(self, host: str, news: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
         """A host tells where its threads stand."""
         await self._started.wait()
         self._fleet.count(host, totals)
-        left = await self._desk.take(news)
+        left = await self._index.write(news)
         return UpdatesTaken(self._agencies.watched(), left)
 
     async def create_agency(self, info: AgencyInfo) -> Refusal | None:
@@ -230,16 +230,16 @@ class Directory:
         await asyncio.shield(hearing)
 
     async def _listen(self, agency: str) -> None:
-        hosts = {place.host for address, place in self._places.items() if address.agency == agency}
+        hosts = {location.host for address, location in self._locations.items() if address.agency == agency}
         told = await asyncio.gather(*(self._untold(host, agency) for host in hosts))
         if news := [each for some in told for each in some]:
-            await self._desk.take(news)
+            await self._index.write(news)
 
     async def _untold(self, host: str, agency: str) -> list[ThreadUpdate]:
         entry = self._fleet.get(host)
         try:
             async with asyncio.timeout(HEAR_SECONDS):
-                return [] if entry is None else list(await entry.handle.untold.remote(agency))
+                return [] if entry is None else list(await entry.handle.unconfirmed.remote(agency))
         except (RayError, TimeoutError):
             return []  # it will tell when it can, or its files will
 
@@ -277,23 +277,23 @@ class Directory:
             nodes=self._fleet.node_statuses(),
             hosts=await self._fleet.host_statuses(),
             agencies=tuple(self._agencies.ids()),
-            awake=len(self._places),
-            hibernated=sum(address not in self._places for address in threads),
+            awake=len(self._locations),
+            hibernated=sum(address not in self._locations for address in threads),
             alarms={str(address): due for address, due in self._alarms.all().items()},
         )
 
     async def metrics(self) -> Metrics:
         await self._started.wait()
-        counted = await self._census.take()
-        sums = self._fleet.sums.all()
+        counted = await self._counts.current()
+        sums = self._fleet.totals.all()
         cost = sums.pop("cost_units", 0) / UNITS
         return Metrics(
             **sums,
             cost_usd=cost,
             uptime_seconds=time.monotonic() - self._began,
             hosts={"starting": self._fleet.starting, "ready": self._fleet.ready},
-            awake=len(self._places),
-            hibernated=max(0, counted.threads - len(self._places)),
+            awake=len(self._locations),
+            hibernated=max(0, counted.threads - len(self._locations)),
             approvals_waiting=counted.waiting,
             alarms=len(self._alarms.all()),
         )
@@ -301,7 +301,7 @@ class Directory:
     async def where(self, addresses: list[Address]) -> dict[Address, str]:
         """The hosts of those that are awake."""
         await self._started.wait()
-        return {address: self._places[address].host for address in addresses if address in self._places}
+        return {address: self._locations[address].host for address in addresses if address in self._locations}
 
     async def stop(self) -> None:
         """Put everything to rest and end the hosts; runs in progress carry on after the next start."""
@@ -336,13 +336,13 @@ class Directory:
         if (under_way := self._moving.get(address)) is not None:
             await asyncio.wait({under_way})
         self._alarms.drop(address)
-        self._strikes.forgive(address)
-        place, latest = self._places.get(address), None
-        if place is not None:
-            if (entry := self._fleet.get(place.host)) is not None:
+        self._crashes.forget(address)
+        location, latest = self._locations.get(address), None
+        if location is not None:
+            if (entry := self._fleet.get(location.host)) is not None:
                 with suppress(RayError):
                     latest = await entry.handle.evict.remote(address)
-            self._vacate(address, place)
+            self._vacate(address, location)
         return latest
 
     async def announce(self, agency: str) -> None:
@@ -391,11 +391,11 @@ class Directory:
         missed = 0
         for _ in range(ATTEMPTS):
             try:
-                place = await self._locate(address, missed)
+                location = await self._locate(address, missed)
             except NotFound:
                 return
-            missed = place.n
-            entry = self._fleet.get(place.host)
+            missed = location.n
+            entry = self._fleet.get(location.host)
             with suppress(RayError):
                 if entry is not None:
                     answered = await entry.handle.call.remote(address, method, args, {})
@@ -407,17 +407,17 @@ class Directory:
 
     # Activations.
 
-    async def _locate(self, address: Address, missed: int) -> Place:
+    async def _locate(self, address: Address, missed: int) -> Location:
         await self._started.wait()
-        place = self._places.get(address)
+        location = self._locations.get(address)
         if address not in self._moving:
-            if place is not None and place.n != missed:
-                return place
+            if location is not None and location.n != missed:
+                return location
             if not self._files.of(address).exists():
                 raise NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
         return await self._move(address)
 
-    async def _move(self, address: Address, create: Creation | None = None) -> Place:
+    async def _move(self, address: Address, create: Creation | None = None) -> Location:
         """Wake a thread, once however many ask for it."""
         if self._stopping:
             raise Unavailable(STOPPING)
@@ -431,60 +431,64 @@ class Directory:
         task.add_done_callback(lambda done: self._moved(address, done))
         return await asyncio.shield(task)
 
-    def _moved(self, address: Address, task: asyncio.Task[Place]) -> None:
+    def _moved(self, address: Address, task: asyncio.Task[Location]) -> None:
         if self._moving.get(address) is task:
             del self._moving[address]
         if not task.cancelled():
             task.exception()  # whoever asked has it, and nobody may have asked
 
-    async def _activate(self, address: Address, create: Creation | None) -> Place:
+    async def _activate(self, address: Address, create: Creation | None) -> Location:
         dedicated = create is not None and create.blueprint.isolation == "dedicated"
         for _ in range(ATTEMPTS):
-            if self._strikes.out(address):
+            if self._crashes.is_poison(address):
                 await self._park(address)
-            current = self._places.get(address)
-            alone = dedicated or self._keep_apart(address)
-            entry = await self._fleet.room_for(address, current.host if current is not None else None, alone=alone)
-            place = Place(entry.name, next(self._numbers))
+            current = self._locations.get(address)
+            alone = dedicated or self._isolate(address)
+            entry = await self._fleet.host_for(address, current.host if current is not None else None, alone=alone)
+            location = Location(entry.name, next(self._numbers))
             self._opening[address] = entry.name
             try:
-                answered = await entry.handle.activate.remote(address, place.n, create, entry.room.role == "dedicated")
+                answered = await entry.handle.activate.remote(
+                    address, location.n, create, entry.slot.role == "dedicated"
+                )
             except RayError:
-                await self._fleet.bury(entry)
+                await self._fleet.clean_up(entry)
                 continue
             finally:
                 del self._opening[address]
             if isinstance(answered, Misplaced | Refusal):
-                self._vacate(address, place)
+                self._vacate(address, location)
             if isinstance(answered, Misplaced):
                 dedicated = True
                 continue
             unwrap(answered)
-            if address not in self._places:
-                self._fleet.sums.add("activations")
-            self._places[address] = place
+            if address not in self._locations:
+                self._fleet.totals.add("activations")
+            self._locations[address] = location
             self._alarms.drop(address)
-            return place
+            return location
         raise Unavailable(f"{address} cannot be woken: its host died {ATTEMPTS} times")
 
-    def _keep_apart(self, address: Address) -> bool:
+    def _isolate(self, address: Address) -> bool:
         """Whether a thread that may be poison gets a host to itself now: a few at a time, for they are processes."""
         now = time.monotonic()
         self._apart = {known: since for known, since in self._apart.items() if now - since < APART_SECONDS}
-        if not self._strikes.keep_apart(address) or (address not in self._apart and len(self._apart) >= APART_AT_ONCE):
+        if not self._crashes.needs_own_host(address) or (
+            address not in self._apart and len(self._apart) >= APART_AT_ONCE
+        ):
             return False
         self._apart[address] = now
         return True
 
-    def _vacate(self, address: Address, place: Place) -> None:
-        if (current := self._places.get(address)) is not None and current.host == place.host:
-            del self._places[address]
-        self._fleet.leave(address, place.host)
+    def _vacate(self, address: Address, location: Location) -> None:
+        if (current := self._locations.get(address)) is not None and current.host == location.host:
+            del self._locations[address]
+        self._fleet.leave(address, location.host)
 
     # Without anybody asking.
 
     def _wake_when(self, address: Address, due: int | None) -> None:
-        if due is None or address in self._places:
+        if due is None or address in self._locations:
             return
         if address in self._moving:
             self._alarms.set(address, now_ms() + AGAIN_MS)  # if that fails; else it is dropped
@@ -508,14 +512,16 @@ class Directory:
         """Wake elsewhere what was at work in it."""
         opening_there = {address for address in lost if self._opening.get(address) == host}
         for address in lost:
-            if (place := self._places.get(address)) is not None and place.host == host:
-                del self._places[address]
+            if (location := self._locations.get(address)) is not None and location.host == host:
+                del self._locations[address]
         looked_at = await asyncio.to_thread(self._look_at, lost)
-        self._background.go(self._desk.see_to([_news(address, seen) for address, seen in looked_at if seen.seq]))
+        self._background.go(
+            self._index.write_until_done([_news(address, seen) for address, seen in looked_at if seen.seq])
+        )
         for address, seen in looked_at:
             opening = address in opening_there
             if was_ready and (opening or seen.due == 0):
-                self._strikes.count(address, seen.seq, waiting=not (opening or seen.calling), alone=len(lost) == 1)
+                self._crashes.count(address, seen.seq, waiting=not (opening or seen.calling), alone=len(lost) == 1)
             self._wake_when(address, seen.due)
 
     async def _park(self, address: Address) -> None:
@@ -528,8 +534,8 @@ class Directory:
         except AgencyError as error:
             log.warning("%s could not be parked: %r", address, error)
         ((_, seen),) = await asyncio.to_thread(self._look_at, [address])
-        self._background.go(self._desk.see_to([_news(address, seen)]))
-        self._strikes.forgive(address)
+        self._background.go(self._index.write_until_done([_news(address, seen)]))
+        self._crashes.forget(address)
 
 
 def _news(address: Address, seen: Glance, head: int = 0) -> ThreadUpdate:

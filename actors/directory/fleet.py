@@ -1,6 +1,6 @@
-"""The hosts of an installation: started ahead, watched, buried when they die, and given back when they are not needed.
+"""The hosts of an installation: started ahead, watched, cleaned up after when they die, given back when not needed.
 
-Where a thread goes is `placement`; what happens to the threads of a host that has died is the directory's.
+`placement` decides where a thread goes; `activations` decides what happens to the threads of a host that has died.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.address import Address
 from actors.answers import Refusal, unwrap
 from actors.background import Background
-from actors.caller import Handle, Place
-from actors.directory.placement import Placement, Room
+from actors.caller import Handle, Location
+from actors.directory.placement import HostSlot, Placement
 from actors.host.host import HOST_PREFIX, Host, HostLoad, Inventory
 from actors.settings import Settings
 from actors.status import HostStatus, NodeStatus
-from actors.totals import Sums, Totals
+from actors.totals import InstallationTotals, Totals
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -46,18 +46,18 @@ class OnDeath(Protocol):
     def __call__(self, host: str, lost: list[Address], *, was_ready: bool) -> Awaitable[None]: ...
 
 
-class Entry:
+class HostEntry:
     """A host, from the order to start it until its end."""
 
-    def __init__(self, handle: Handle, room: Room) -> None:
+    def __init__(self, handle: Handle, slot: HostSlot) -> None:
         self.handle = handle
-        self.room = room
+        self.slot = slot
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.buried: asyncio.Task[None] | None = None
+        self.cleaned_up: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
-        return self.room.name
+        return self.slot.name
 
     def fail(self, error: RayError) -> None:
         self.opened.set_exception(error)
@@ -69,20 +69,20 @@ class Fleet:
         self._settings = settings
         self._on_death = on_death
         self._placement = Placement(settings.warm_hosts)
-        self._hosts: dict[str, Entry] = {}
+        self._hosts: dict[str, HostEntry] = {}
         self._names = itertools.count(1)
         self._broken: Refusal | None = None
         self._failures = 0  # in a row, of hosts that died before they were ready
         self._warming: asyncio.TimerHandle | None = None
         self._stopping = False
         self._background = Background("the fleet")
-        self.sums = Sums()
+        self.totals = InstallationTotals()
         """What the hosts have counted."""
         self._node = ray.get_runtime_context().get_node_id()
 
     # Beginning and ending.
 
-    async def adopt(self) -> dict[Address, Place]:
+    async def adopt(self) -> dict[Address, Location]:
         """Take over the hosts that an earlier directory has started; what they hold."""
         await self._look_for_nodes()
         named = await asyncio.to_thread(ray.util.list_named_actors, all_namespaces=True)
@@ -90,9 +90,9 @@ class Fleet:
         hosts = [name for name in found if _HOST_NAME.fullmatch(name)]
         self._names = itertools.count(max(map(_number, hosts), default=0) + 1)
         adopted = await asyncio.gather(*(self._adopt(name) for name in hosts))
-        return {address: place for held in adopted for address, place in held.items()}
+        return {address: location for held in adopted for address, location in held.items()}
 
-    async def _adopt(self, name: str) -> dict[Address, Place]:
+    async def _adopt(self, name: str) -> dict[Address, Location]:
         """One that does not answer is ended, so that it is safe to wake elsewhere what it may hold."""
         try:
             handle: Handle = await asyncio.to_thread(ray.get_actor, name, namespace=self._settings.namespace)
@@ -106,18 +106,18 @@ class Fleet:
             log.warning("%s does not answer and is ended: %r", name, error)
             ray.kill(handle)
             return {}
-        room = Room(name, held.node, held.role, ready=True, threads=set(held.threads), empty_since=time.monotonic())
-        entry = self._enlist(handle, room)
+        slot = HostSlot(name, held.node, held.role, ready=True, threads=set(held.threads), empty_since=time.monotonic())
+        entry = self._enlist(handle, slot)
         entry.opened.set_result(None)
-        self.sums.begin(name, held.totals)
+        self.totals.begin(name, held.totals)
         self._background.go(self._watch(entry))
-        return {address: Place(name, n) for address, n in held.threads.items()}
+        return {address: Location(name, n) for address, n in held.threads.items()}
 
-    async def keep_house(self) -> None:
+    async def maintain(self) -> None:
         """Now and then: see what nodes there are, give back what is not needed, start what is."""
         await self._look_for_nodes()
-        for room in self._placement.to_stop(time.monotonic() - self._settings.hibernate_after):
-            self._give_back(self._hosts[room.name])
+        for slot in self._placement.to_stop(time.monotonic() - self._settings.hibernate_after):
+            self._give_back(self._hosts[slot.name])
         self.keep_warm()
 
     async def stop(self) -> None:
@@ -130,36 +130,36 @@ class Fleet:
 
     def count(self, host: str, totals: Totals) -> None:
         """What a host has counted so far."""
-        if host in self._hosts:  # else it is buried, and what it says late was said before
-            self.sums.take(host, totals)
+        if host in self._hosts:  # else it is cleaned_up, and what it says late was said before
+            self.totals.take(host, totals)
 
     # Threads come and go.
 
-    def get(self, name: str) -> Entry | None:
+    def get(self, name: str) -> HostEntry | None:
         return self._hosts.get(name)
 
     @property
-    def ready_hosts(self) -> list[Entry]:
-        return [entry for entry in self._hosts.values() if entry.room.ready]
+    def ready_hosts(self) -> list[HostEntry]:
+        return [entry for entry in self._hosts.values() if entry.slot.ready]
 
-    async def room_for(self, address: Address, current: str | None, *, alone: bool) -> Entry:
-        """A host that is ready, and in which the thread has its place already: the current one if it still lives."""
+    async def host_for(self, address: Address, current: str | None, *, alone: bool) -> HostEntry:
+        """A host that is ready, and in which the thread has its location already: the current one if it still lives."""
         while True:
             entry = self._hosts.get(current) if current is not None else None
             if entry is None:
                 entry = self._choose(address, alone=alone)
             try:
-                if not await self._opens_soon(entry) and (other := self._placement.least_ready()) and not alone:
-                    self._placement.leave(entry.room, address, time.monotonic())
+                if not await self._opens_soon(entry) and (other := self._placement.least_busy_ready()) and not alone:
+                    self._placement.leave(entry.slot, address, time.monotonic())
                     entry = self._hosts[self._placement.enter(other, address, alone=False).name]
                 await asyncio.shield(entry.opened)
             except RayError:
-                await self.bury(entry)
+                await self.clean_up(entry)
                 continue
             self._keep_warm_soon()
             return entry
 
-    async def _opens_soon(self, entry: Entry) -> bool:
+    async def _opens_soon(self, entry: HostEntry) -> bool:
         """Whether a host is ready, or is so in a moment. On a busy machine a new process takes its time, and a thread
         that has to answer shares a host rather than wait for that."""
         done, _ = await asyncio.wait({entry.opened}, timeout=self._settings.spread_within)
@@ -168,16 +168,16 @@ class Fleet:
     def leave(self, address: Address, host: str) -> None:
         entry = self._hosts.get(host)
         if entry is not None:
-            self._placement.leave(entry.room, address, time.monotonic())
-            if entry.room.role == "dedicated" and not entry.room.threads:
+            self._placement.leave(entry.slot, address, time.monotonic())
+            if entry.slot.role == "dedicated" and not entry.slot.threads:
                 self._give_back(entry)
 
-    def _choose(self, address: Address, *, alone: bool) -> Entry:
+    def _choose(self, address: Address, *, alone: bool) -> HostEntry:
         if self._broken is not None:
             unwrap(self._broken)  # whether it has been mended is tried now and then
-        room = self._placement.choose(alone=alone)
-        entry = self._hosts[room.name] if room is not None else self._start_one_more()
-        self._placement.enter(entry.room, address, alone=alone)
+        slot = self._placement.choose(alone=alone)
+        entry = self._hosts[slot.name] if slot is not None else self._start_one_more()
+        self._placement.enter(entry.slot, address, alone=alone)
         return entry
 
     # Hosts come and go.
@@ -194,13 +194,13 @@ class Fleet:
         if self._warming is None or self._warming.when() < loop.time():
             self._warming = loop.call_later(WARM_SECONDS, self.keep_warm)
 
-    def _start_one_more(self) -> Entry:
-        node = self._placement.node_with_room() or self._placement.quietest_node()
+    def _start_one_more(self) -> HostEntry:
+        node = self._placement.node_below_budget() or self._placement.least_busy_node()
         if node is None:
             raise Unavailable("there is no node that hosts could be on")
         return self._start(node)
 
-    def _start(self, node: str) -> Entry:
+    def _start(self, node: str) -> HostEntry:
         name = f"{HOST_PREFIX}{next(self._names)}"
         handle = _HOST.options(
             name=name,
@@ -211,16 +211,16 @@ class Fleet:
             max_concurrency=100_000,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         ).remote(name, self._settings)
-        entry = self._enlist(handle, Room(name, node, empty_since=time.monotonic()))
+        entry = self._enlist(handle, HostSlot(name, node, empty_since=time.monotonic()))
         self._background.go(self._open(entry))
         return entry
 
-    def _enlist(self, handle: Handle, room: Room) -> Entry:
-        entry = self._hosts[room.name] = Entry(handle, room)
-        self._placement.add(room)
+    def _enlist(self, handle: Handle, slot: HostSlot) -> HostEntry:
+        entry = self._hosts[slot.name] = HostEntry(handle, slot)
+        self._placement.add(slot)
         return entry
 
-    async def _open(self, entry: Entry) -> None:
+    async def _open(self, entry: HostEntry) -> None:
         try:
             answered: Inventory | Refusal = await entry.handle.inventory.remote()
         except RayError as error:
@@ -228,7 +228,7 @@ class Fleet:
             if self._failures >= FAILURES_MOST:
                 self._broken = Refusal(Unavailable.code, f"hosts die while they start: {error}")
             entry.fail(error)
-            await self.bury(entry)
+            await self.clean_up(entry)
             return
         if isinstance(answered, Refusal):  # it cannot import the system, and no other host will
             self._broken = answered
@@ -236,45 +236,45 @@ class Fleet:
             entry.fail(RayError(answered.message))
             return
         self._broken, self._failures = None, 0
-        entry.room.ready = True
-        entry.room.empty_since = time.monotonic()
+        entry.slot.ready = True
+        entry.slot.empty_since = time.monotonic()
         entry.opened.set_result(None)
         self._background.go(self._watch(entry))
 
-    async def _watch(self, entry: Entry) -> None:
+    async def _watch(self, entry: HostEntry) -> None:
         """An outstanding call fails as soon as the host has died."""
         try:
             await entry.handle.watch.remote()
         except RayError:
-            await self.bury(entry)
+            await self.clean_up(entry)
 
-    async def bury(self, entry: Entry) -> None:
+    async def clean_up(self, entry: HostEntry) -> None:
         """A host has died. Done once, however many have noticed, and all of them wait until it is done."""
-        if entry.buried is None and self._hosts.get(entry.name) is entry:
-            entry.buried = self._background.go(self._bury(entry))
-        if entry.buried is not None:
-            await asyncio.shield(entry.buried)
+        if entry.cleaned_up is None and self._hosts.get(entry.name) is entry:
+            entry.cleaned_up = self._background.go(self._clean_up(entry))
+        if entry.cleaned_up is not None:
+            await asyncio.shield(entry.cleaned_up)
 
-    async def _bury(self, entry: Entry) -> None:
-        lost = sorted(entry.room.threads)
+    async def _clean_up(self, entry: HostEntry) -> None:
+        lost = sorted(entry.slot.threads)
         log.warning("%s has died with %d threads", entry.name, len(lost))
-        self.sums.add("host_deaths")
-        self._strike_off(entry)
+        self.totals.add("host_deaths")
+        self._remove(entry)
         if not self._stopping:
             await self._look_for_nodes()
             if not self._failures:
                 self.keep_warm()
-            await self._on_death(entry.name, lost, was_ready=entry.room.ready)
+            await self._on_death(entry.name, lost, was_ready=entry.slot.ready)
 
-    def _give_back(self, entry: Entry) -> None:
+    def _give_back(self, entry: HostEntry) -> None:
         """End a host that holds nobody."""
         if self._hosts.get(entry.name) is entry:
-            self._strike_off(entry)
+            self._remove(entry)
             ray.kill(entry.handle)
 
-    def _strike_off(self, entry: Entry) -> None:
+    def _remove(self, entry: HostEntry) -> None:
         del self._hosts[entry.name]
-        self.sums.forget(entry.name)
+        self.totals.forget(entry.name)
         self._placement.remove(entry.name)
 
     async def _look_for_nodes(self) -> None:
@@ -308,7 +308,7 @@ class Fleet:
         return tuple(sorted(found, key=lambda host: _number(host.name)))
 
     def node_statuses(self) -> tuple[NodeStatus, ...]:
-        on = [entry.room.node for entry in self._hosts.values()]
+        on = [entry.slot.node for entry in self._hosts.values()]
         budgets = self._placement.budgets.items()
         return tuple(NodeStatus(id=node, budget=budget, hosts=on.count(node)) for node, budget in budgets)
 
@@ -317,26 +317,26 @@ def _number(name: str) -> int:
     return int(name.removeprefix(HOST_PREFIX))
 
 
-async def _status(entry: Entry) -> HostStatus:
+async def _status(entry: HostEntry) -> HostStatus:
     load: HostLoad | None = None
-    if entry.room.ready:
+    if entry.slot.ready:
         with suppress(RayError, TimeoutError):
             async with asyncio.timeout(STATUS_SECONDS):
                 load = await entry.handle.load.remote()
-    room = entry.room
+    slot = entry.slot
     return HostStatus(
         name=entry.name,
-        node=room.node,
-        role=room.role,
-        state="starting" if not room.ready else "busy" if load is None else "ready",
-        threads=tuple(sorted(map(str, room.threads))),
+        node=slot.node,
+        role=slot.role,
+        state="starting" if not slot.ready else "busy" if load is None else "ready",
+        threads=tuple(sorted(map(str, slot.threads))),
         pid=load.pid if load is not None else None,
         working=load.working if load is not None else 0,
         rss_bytes=load.rss_bytes if load is not None else None,
     )
 
 
-async def _drained(entry: Entry) -> None:
+async def _drained(entry: HostEntry) -> None:
     with suppress(RayError, TimeoutError):
         async with asyncio.timeout(INVENTORY_SECONDS):
             await entry.handle.drain.remote()

@@ -1,8 +1,17 @@
-"""Which host a thread goes to. Only the rules are here; starting and stopping hosts is the directory's.
+"""Which host a thread goes to. Only the rules are here, over plain data; the fleet starts and stops hosts.
 
-Threads are spread first and then share: a thread takes an empty host, one that is starting if none is ready; when the
-node's budget of hosts is in use, or a host takes too long to start, it goes to the one with the fewest. A thread that
-must be alone gets an empty host, or a new one beyond the budget, which is given back when it leaves.
+Threads are spread first and then share hosts. The rules, in this order:
+
+1. A thread takes an empty host; a ready one if there is one, else one that is starting.
+2. While the budget of some node allows one more host, the fleet starts one for the thread.
+3. Otherwise the thread shares the ready host that has the fewest threads. It does so too if the host that starts for it
+   takes too long (`spread_within`): a thread that has to answer is better off in company than waiting.
+
+A thread that must be alone gets an empty host, or a new one beyond the budget, which is given back when it leaves. A
+host becomes `dedicated` when such a thread enters, and never takes another one.
+
+A thread counts as being in a host from the moment that the host is chosen, before it is awake there. So two threads
+that are placed at the same time do not both take the same empty host.
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ from actors.status import Role
 
 
 @dataclass(slots=True)
-class Room:
+class HostSlot:
     """A host as placement sees it."""
 
     name: str
@@ -23,86 +32,86 @@ class Room:
     role: Role = "shared"
     ready: bool = False
     threads: set[Address] = field(default_factory=set)
-    """Who lives here, or is about to."""
+    """The threads that are awake here, or about to be."""
     empty_since: float = 0.0
 
 
 class Placement:
     def __init__(self, warm: int) -> None:
         self._warm = warm
-        self._rooms: dict[str, Room] = {}
+        self._slots: dict[str, HostSlot] = {}
         self.budgets: dict[str, int] = {}
         """The nodes that hosts may be on, and how many each."""
 
-    def add(self, room: Room) -> None:
-        self._rooms[room.name] = room
+    def add(self, slot: HostSlot) -> None:
+        self._slots[slot.name] = slot
 
     def remove(self, name: str) -> None:
-        self._rooms.pop(name, None)
+        self._slots.pop(name, None)
 
-    def enter(self, room: Room, address: Address, *, alone: bool) -> Room:
-        room.threads.add(address)
+    def enter(self, slot: HostSlot, address: Address, *, alone: bool) -> HostSlot:
+        slot.threads.add(address)
         if alone:
-            room.role = "dedicated"
-        return room
+            slot.role = "dedicated"
+        return slot
 
-    def leave(self, room: Room, address: Address, now: float) -> None:
-        room.threads.discard(address)
-        if not room.threads:
-            room.empty_since = now
+    def leave(self, slot: HostSlot, address: Address, now: float) -> None:
+        slot.threads.discard(address)
+        if not slot.threads:
+            slot.empty_since = now
 
-    def choose(self, *, alone: bool) -> Room | None:
+    def choose(self, *, alone: bool) -> HostSlot | None:
         """The host for one more thread; None if one has to be started for it."""
         shared = self._with_role("shared")
-        empty = [room for room in shared if not room.threads]
+        empty = [slot for slot in shared if not slot.threads]
         if empty:
-            return min(empty, key=lambda room: (not room.ready, self._crowd(room.node), room.name))
-        if alone or self.node_with_room() is not None:
+            return min(empty, key=lambda slot: (not slot.ready, self._occupancy(slot.node), slot.name))
+        if alone or self.node_below_budget() is not None:
             return None
-        return min(shared, key=_ready_and_least, default=None)
+        return min(shared, key=_ready_then_least_busy, default=None)
 
-    def least_ready(self) -> Room | None:
+    def least_busy_ready(self) -> HostSlot | None:
         """The host that is ready and has the fewest threads."""
-        return min((room for room in self._with_role("shared") if room.ready), key=_ready_and_least, default=None)
+        return min((slot for slot in self._with_role("shared") if slot.ready), key=_ready_then_least_busy, default=None)
 
-    def node_with_room(self) -> str | None:
+    def node_below_budget(self) -> str | None:
         """The node for one more host within the budget."""
         left = [node for node, budget in self.budgets.items() if len(self._shared_on(node)) < budget]
-        return min(left, key=self._crowd, default=None)
+        return min(left, key=self._occupancy, default=None)
 
-    def quietest_node(self) -> str | None:
-        return min(self.budgets, key=self._crowd, default=None)
+    def least_busy_node(self) -> str | None:
+        return min(self.budgets, key=self._occupancy, default=None)
 
     def to_start(self) -> list[str]:
         """The nodes that need one more host to have their warm ones, once for each."""
         wanted = []
         for node, budget in self.budgets.items():
             shared = self._shared_on(node)
-            empty = sum(not room.threads for room in shared)
+            empty = sum(not slot.threads for slot in shared)
             wanted += [node] * min(self._warm - empty, budget - len(shared))
         return wanted
 
-    def to_stop(self, before: float) -> list[Room]:
+    def to_stop(self, before: float) -> list[HostSlot]:
         """Hosts that are empty since then and more than the warm ones; and any that is on a node no longer used."""
-        surplus: list[Room] = [room for room in self._with_role("dedicated") if not room.threads]
-        for node in {room.node for room in self._rooms.values()}:
-            empty = [room for room in self._shared_on(node) if not room.threads and room.ready]
-            empty.sort(key=lambda room: room.empty_since)
+        surplus: list[HostSlot] = [slot for slot in self._with_role("dedicated") if not slot.threads]
+        for node in {slot.node for slot in self._slots.values()}:
+            empty = [slot for slot in self._shared_on(node) if not slot.threads and slot.ready]
+            empty.sort(key=lambda slot: slot.empty_since)
             keep = self._warm if node in self.budgets else 0
-            surplus += [room for room in empty[: max(0, len(empty) - keep)] if room.empty_since <= before]
+            surplus += [slot for slot in empty[: max(0, len(empty) - keep)] if slot.empty_since <= before]
         return surplus
 
-    def _with_role(self, role: Role) -> list[Room]:
-        return [room for room in self._rooms.values() if room.role == role]
+    def _with_role(self, role: Role) -> list[HostSlot]:
+        return [slot for slot in self._slots.values() if slot.role == role]
 
-    def _shared_on(self, node: str) -> list[Room]:
-        return [room for room in self._with_role("shared") if room.node == node]
+    def _shared_on(self, node: str) -> list[HostSlot]:
+        return [slot for slot in self._with_role("shared") if slot.node == node]
 
-    def _crowd(self, node: str) -> float:
-        """How full a node is, in the share of its budget."""
-        threads: Iterable[int] = (len(room.threads) for room in self._rooms.values() if room.node == node)
+    def _occupancy(self, node: str) -> float:
+        """The threads on a node, relative to its budget of hosts."""
+        threads: Iterable[int] = (len(slot.threads) for slot in self._slots.values() if slot.node == node)
         return sum(threads) / max(1, self.budgets.get(node, 1))
 
 
-def _ready_and_least(room: Room) -> tuple[bool, int, str]:
-    return not room.ready, len(room.threads), room.name
+def _ready_then_least_busy(slot: HostSlot) -> tuple[bool, int, str]:
+    return not slot.ready, len(slot.threads), slot.name

@@ -1,9 +1,12 @@
-"""Telling a thread that kills its host from one that was only there.
+"""Telling a thread that kills its host from one that was only in the same host.
 
-A host's death counts against every thread that was at work in it. A thread that has got further since the last one,
-which its events tell, begins anew. One that was only waiting for a model has hardly done it: that counts a quarter.
-After a few in a row a thread is kept apart, so that it takes no others with it and no other is to blame; if it then
-goes on like that, it is given up.
+A host's death counts against every thread that was at work in it. The count of a thread begins anew once it has
+committed an event since the last death, because then it gets further. A thread that was only waiting for a model is
+hardly the cause: that counts a quarter.
+
+After a few deaths in a row a thread gets a host to itself. That protects the others, and makes the next death prove
+something: a thread is poison only if at least one of its deaths happened while it was alone, so a thread that merely
+shares a host with the guilty one is never given up.
 """
 
 from __future__ import annotations
@@ -16,36 +19,33 @@ WAITING = 0.25
 
 
 @dataclass(slots=True)
-class _Record:
+class _CrashRecord:
     seq: int
     count: float = 0.0
     alone: bool = False
-    """Whether one of them had nobody else in it."""
+    """Whether in one of them no other thread was in the host."""
 
 
-class Strikes:
+class CrashCounts:
     def __init__(self, most: int) -> None:
         self._most = most
-        self._records: dict[Address, _Record] = {}
+        self._records: dict[Address, _CrashRecord] = {}
 
     def count(self, address: Address, seq: int, *, waiting: bool = False, alone: bool = False) -> None:
         """A host has died with this thread at work, or only waiting for a model; `seq` is that of its latest event."""
         record = self._records.get(address)
         if record is None or seq > record.seq:
-            record = self._records[address] = _Record(seq)
+            record = self._records[address] = _CrashRecord(seq)
         record.count += WAITING if waiting else 1.0
         record.alone = record.alone or alone
 
-    def keep_apart(self, address: Address) -> bool:
-        return self._of(address) >= max(2, self._most - 2)
+    def needs_own_host(self, address: Address) -> bool:
+        record = self._records.get(address)
+        return record is not None and record.count >= max(2, self._most - 2)
 
-    def out(self, address: Address) -> bool:
+    def is_poison(self, address: Address) -> bool:
         record = self._records.get(address)
         return record is not None and record.alone and record.count >= self._most
 
-    def forgive(self, address: Address) -> None:
+    def forget(self, address: Address) -> None:
         self._records.pop(address, None)
-
-    def _of(self, address: Address) -> float:
-        record = self._records.get(address)
-        return record.count if record is not None else 0.0

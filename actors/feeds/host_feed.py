@@ -41,7 +41,7 @@ class FollowedThread(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class FeedBatch:
     fed: tuple[Fed, ...] = ()
     gone: tuple[int, ...] = ()
     """Subscriptions whose thread is no longer awake here: look for it anew."""
@@ -98,7 +98,7 @@ class Consumer:
                 del self._followed[agent]
                 self._fresh.pop(agent, None)
 
-    async def pull(self) -> Batch:
+    async def pull(self) -> FeedBatch:
         """The next batch; an empty one if nothing happens for a while."""
         self._pulling += 1
         try:
@@ -112,7 +112,7 @@ class Consumer:
                     if batch.fed or batch.gone:
                         return batch
         except TimeoutError:
-            return Batch()
+            return FeedBatch()
         finally:
             self._pulling -= 1
             self._pulled = time.monotonic()
@@ -124,7 +124,7 @@ class Consumer:
         for number in list(self._agents):
             self.drop(number)
 
-    def _take(self) -> Batch:
+    def _take(self) -> FeedBatch:
         fed: list[Fed] = []
         left = BATCH_EVENTS
         for agent in list(self._fresh):
@@ -139,7 +139,7 @@ class Consumer:
                 for number in list(followed.readers):
                     self.drop(number)
         gone, self._gone = tuple(self._gone), []
-        return Batch(tuple(fed), gone)
+        return FeedBatch(tuple(fed), gone)
 
     def _take_from(self, followed: _Followed, left: int, fed: list[Fed]) -> int:
         """What is new in one thread for each of its readers; how many more events there may be. Readers at the same

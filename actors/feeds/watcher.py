@@ -22,7 +22,7 @@ from actors.address import Address
 from actors.answers import NotHere
 from actors.background import Background
 from actors.caller import Caller, Handle
-from actors.feeds.host_feed import Batch
+from actors.feeds.host_feed import FeedBatch
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -152,12 +152,12 @@ class Watcher:
         wait = RETRY_FIRST
         while subscription.number in self._open:
             try:
-                place = await self._caller.locate(subscription.address, missed)
-                host = await self._caller.host(place)
+                location = await self._caller.locate(subscription.address, missed)
+                host = await self._caller.host(location)
                 if subscription.number not in self._open:
                     return
-                line = self._line(place.host, host)
-                line.followed[subscription.number] = (subscription, place.n)
+                line = self._line(location.host, host)
+                line.followed[subscription.number] = (subscription, location.n)
                 news = {subscription.number: (subscription.address, subscription.after)}
                 await host.follow.remote(self._name, news)
                 return
@@ -186,7 +186,7 @@ class Watcher:
         """Pull from a host while anything is followed there and the host lives."""
         try:
             while line.followed:
-                batch: Batch | NotHere = await line.host.pull.remote(self._name)
+                batch: FeedBatch | NotHere = await line.host.pull.remote(self._name)
                 if isinstance(batch, NotHere):
                     break  # it has taken us for lost
                 self._hand_out(line, batch)
@@ -197,7 +197,7 @@ class Watcher:
         for subscription, n in line.followed.values():
             self._background.go(self._attach(subscription, n))
 
-    def _hand_out(self, line: _Line, batch: Batch) -> None:
+    def _hand_out(self, line: _Line, batch: FeedBatch) -> None:
         for number, events in batch.fed:
             if (known := line.followed.get(number)) is not None and not known[0].feed(events):
                 self._move(line, number)

@@ -31,10 +31,10 @@ from actors.agency.store import Creation, peek_blueprints
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.caller import Caller, find_directory
-from actors.feeds.host_feed import Batch, Consumer
+from actors.feeds.host_feed import Consumer, FeedBatch
 from actors.host import tasks
 from actors.host.system_agent import SystemAgent
-from actors.host.terms import TermsOfAgencies
+from actors.host.terms import TermsCache
 from actors.host.update_sender import TrackedThread, UpdateSender
 from actors.settings import Settings, load_system
 from actors.status import Role
@@ -101,7 +101,7 @@ class Awake:
         return self.calls == 0 and self.agent.idle
 
 
-class Turns:
+class ActivationLocks:
     """Opening and closing of one thread, one after the other."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Turns:
                 del self._wanted[address], self._locks[address]
 
 
-class _Dedicated(Exception):
+class NeedsOwnHost(Exception):
     """The blueprint wants a host to itself."""
 
 
@@ -136,11 +136,11 @@ class Host:
         self._broken: Refusal | None = None
         self._caller = HostCaller(self, settings.namespace)
         self._awake: dict[Address, Awake] = {}
-        self._turns = Turns()
+        self._activation_locks = ActivationLocks()
         self._consumers: dict[str, Consumer] = {}
         self._background = Background(name)
-        self._newsroom = UpdateSender(self._tell, self._background)
-        self._terms = TermsOfAgencies(settings)
+        self._updates = UpdateSender(self._tell, self._background)
+        self._terms = TermsCache(settings)
         self._sweeping = False
         os.environ.update(settings.environment)
         logs.set_up(settings.log_level)
@@ -159,20 +159,20 @@ class Host:
             self._sweeping = True
             await self._rehearse()
             self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
-        self._newsroom.tell_again()
+        self._updates.resend_all()
         self._terms.changed()  # the directory before may not have lived to say so
         node = ray.get_runtime_context().get_node_id()
         threads = {address: awake.n for address, awake in self._awake.items()}
-        return Inventory(node, self._role, threads, self._newsroom.tally.totals())
+        return Inventory(node, self._role, threads, self._updates.counts.totals())
 
     async def _rehearse(self) -> None:
         """Wake a thread of nobody's once, so that the first real one finds everything loaded and connected."""
         system = AgentSystem("demo:instant").defaults().add_agent(name="nobody", description="-", prompt="-")
         metadata = ThreadMetadata(id="nobody", agent_type="nobody", created_at=timestamp(now_ms()))
         creation = Creation(metadata=metadata, blueprint=system.agents["nobody"])
-        newsroom = UpdateSender(_to_nobody, self._background)
+        updates = UpdateSender(_discard, self._background)
         nobodys = Address("nobody", "nobody")
-        runtime = ThreadRuntime(nobodys, self._caller, system, self._settings, newsroom, self._terms)
+        runtime = ThreadRuntime(nobodys, self._caller, system, self._settings, updates, self._terms)
         rehearsals = self._settings.data_dir / "ray"  # what a killed one leaves there goes with the local Ray
         rehearsals.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=rehearsals) as folder:
@@ -195,7 +195,7 @@ class Host:
         async def activate() -> Misplaced | None:
             try:
                 await self._activate(address, n, create)
-            except _Dedicated:
+            except NeedsOwnHost:
                 return Misplaced()
             return None
 
@@ -203,12 +203,12 @@ class Host:
 
     async def evict(self, address: Address) -> ThreadUpdate | None:
         """Close a thread; where it stood, if it was here."""
-        async with self._turns.of(address):
+        async with self._activation_locks.of(address):
             awake, latest = self._awake.pop(address, None), None
             if awake is not None:
                 await self._close(awake)
-                latest = self._newsroom.latest(address)
-                self._newsroom.end(address)
+                latest = self._updates.latest(address)
+                self._updates.end(address)
             return latest
 
     async def terms_changed(self, agency: str) -> None:
@@ -261,11 +261,11 @@ class Host:
         if (reading := self._consumers.pop(consumer, None)) is not None:
             reading.close()
 
-    async def untold(self, agency: str) -> list[ThreadUpdate]:
+    async def unconfirmed(self, agency: str) -> list[ThreadUpdate]:
         """What the directory does not know yet of an agency's threads."""
-        return self._newsroom.untold(agency)
+        return self._updates.unconfirmed(agency)
 
-    async def pull(self, consumer: str) -> Batch | NotHere:
+    async def pull(self, consumer: str) -> FeedBatch | NotHere:
         """The next events for a consumer, of all the threads that it follows here, as soon as there are any."""
         reading = self._consumers.get(consumer)
         return NotHere() if reading is None else await reading.pull()
@@ -277,7 +277,7 @@ class Host:
         return awake if awake is not None and awake.agent.alive else None
 
     async def _activate(self, address: Address, n: int, create: Creation | None) -> None:
-        async with self._turns.of(address):
+        async with self._activation_locks.of(address):
             awake = self._awake.get(address)
             if awake is not None and not awake.agent.alive:
                 del self._awake[address]
@@ -298,13 +298,13 @@ class Host:
 
     async def _open(self, address: Address, create: Creation | None) -> SystemAgent:
         assert self._system is not None
-        runtime = ThreadRuntime(address, self._caller, self._system, self._settings, self._newsroom, self._terms)
+        runtime = ThreadRuntime(address, self._caller, self._system, self._settings, self._updates, self._terms)
         path = self._files.of(address)
         return await SystemAgent.open(path, self._settings, self._system, runtime, self._check, create)
 
     def _check(self, blueprint: Blueprint) -> None:
         if blueprint.isolation == "dedicated" and self._role != "dedicated":
-            raise _Dedicated
+            raise NeedsOwnHost
 
     async def _close(self, awake: Awake) -> None:
         with suppress(AgencyError):
@@ -336,7 +336,7 @@ class Host:
     async def _hibernate(self, address: Address, awake: Awake) -> None:
         """Close a thread and tell the directory, with the time at which it has to be awake again."""
         after = self._settings.hibernate_after
-        async with self._turns.of(address):
+        async with self._activation_locks.of(address):
             if self._awake.get(address) is not awake:
                 return
             wake_at: int | None = None
@@ -349,12 +349,12 @@ class Host:
                 wake_at = now_ms() + 1000  # it could not write, or was overtaken: look again in a while
             del self._awake[address]
             await self._close(awake)
-            untold = self._newsroom.end(address)
-        await self._caller.released(address, awake.n, wake_at, untold)
+            unsent = self._updates.end(address)
+        await self._caller.released(address, awake.n, wake_at, unsent)
 
-    async def _tell(self, news: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
-        call = self._caller.remote.directory.take_news.options(max_task_retries=0)
-        taken: UpdatesTaken = unwrap(await call.remote(self._name, news, totals))
+    async def _tell(self, updates: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
+        call = self._caller.remote.directory.take_updates.options(max_task_retries=0)
+        taken: UpdatesTaken = unwrap(await call.remote(self._name, updates, totals))
         return taken
 
 
@@ -378,9 +378,9 @@ class HostCaller:
             return await self.remote.call(address, method, *args)
         return unwrap(answered)
 
-    async def released(self, address: Address, n: int, wake_at: int | None, untold: ThreadUpdate | None) -> None:
+    async def released(self, address: Address, n: int, wake_at: int | None, unsent: ThreadUpdate | None) -> None:
         with suppress(RayError):  # the next directory will ask, and look into the files
-            await self.remote.directory.released.remote(address, n, wake_at, untold)
+            await self.remote.directory.released.remote(address, n, wake_at, unsent)
 
 
 class ThreadRuntime:
@@ -392,17 +392,17 @@ class ThreadRuntime:
         caller: HostCaller,
         system: AgentSystem,
         settings: Settings,
-        newsroom: UpdateSender,
-        terms: TermsOfAgencies,
+        updates: UpdateSender,
+        terms: TermsCache,
     ) -> None:
         self._address = address
         self._agency = address.agency
         self._caller = caller
         self._system = system
         self._settings = settings
-        self._newsroom = newsroom
+        self._updates = updates
         self._terms = terms
-        self._story: TrackedThread | None = None
+        self._tracked: TrackedThread | None = None
 
     def agents(self) -> Mapping[str, Blueprint]:
         own = peek_blueprints(Files(self._settings.data_dir).of(Address(self._agency)))
@@ -443,9 +443,9 @@ class ThreadRuntime:
                 await self._tell(parcel)
 
     def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
-        if self._story is None:
-            self._story = self._newsroom.story(self._address, thread.created_at)
-        self._story.go_on(progress)
+        if self._tracked is None:
+            self._tracked = self._updates.track(self._address, thread.created_at)
+        self._tracked.advance(progress)
 
     async def _tell(self, parcel: Report | Cancel | Note) -> None:
         with suppress(NotFound, InvalidInput):  # it has been deleted, or was never made; or that is no thread's name
@@ -458,7 +458,7 @@ class ThreadRuntime:
             await self.deliver(order.refused(str(error)))
 
 
-async def _to_nobody(news: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
+async def _discard(updates: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
     return UpdatesTaken(frozenset())
 
 

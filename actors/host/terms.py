@@ -1,9 +1,9 @@
-"""The terms of agencies, as a host knows them: where their models are, whether they have a budget, and what they want
-to be asked about.
+"""The terms of agencies, as a host knows them: where their models are, whether they have a budget, and which calls need
+a person's approval.
 
-They are asked for before every model call, so they are read from the agency's file once, and again when the agency has
-said that something has changed. It says so when that is written, and before whoever has changed it is answered. So a
-call that begins after that is made under the new terms, also in a thread that is awake.
+Threads ask for them before every model call, so they are read from the agency's file once, and again when the agency
+announces a change. The order matters: the agency writes its file, then announces, then answers the client that made the
+change. So every model call that begins after that answer is made under the new terms, in threads that are awake too.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from agency.models.providers.entry import Provider
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AgencyTerms:
     providers: Mapping[str, Provider]
     """The agency's own, and the installation's for the rest."""
     budgeted: bool
     policy: Policy = NO_POLICY
 
 
-class TermsOfAgencies:
+class TermsCache:
     def __init__(self, settings: Settings) -> None:
         self._files = Files(settings.data_dir)
-        self._common = Terms(settings.providers, budgeted=False)
-        self._known: dict[str, Terms] = {}
+        self._common = AgencyTerms(settings.providers, budgeted=False)
+        self._known: dict[str, AgencyTerms] = {}
         self._stale: set[str] = set()
 
-    def of(self, agency: str) -> Terms:
+    def of(self, agency: str) -> AgencyTerms:
         if agency not in self._known or agency in self._stale:
             self._read(agency)
         return self._known.get(agency, self._common)
 
     def changed(self, agency: str | None = None) -> None:
-        """Read them again when they are next asked for; without a name, those of all agencies."""
+        """Read them again at the next use; without a name, those of all agencies."""
         self._stale.update(self._known if agency is None else {agency} & self._known.keys())
 
     def keep(self, agencies: Collection[str]) -> None:
-        """Forget the others."""
+        """Forget the terms of all other agencies."""
         for agency in self._known.keys() - set(agencies):
             del self._known[agency]
             self._stale.discard(agency)
@@ -51,11 +51,11 @@ class TermsOfAgencies:
     def _read(self, agency: str) -> None:
         found = peek_terms(self._files.of(Address(agency)))
         if found is None:
-            return  # the next call will ask again
+            return  # its file cannot be read now; the next use tries again
         own, budget, policy = found
         providers = {**self._common.providers, **own} if own else self._common.providers
         known = self._known.get(agency)
         if known is not None and known.providers == providers:
-            providers = known.providers  # the same object, for those who keep something by it
-        self._known[agency] = Terms(providers, budget.is_set, policy)
+            providers = known.providers  # the same object: model clients are cached by its identity
+        self._known[agency] = AgencyTerms(providers, budget.is_set, policy)
         self._stale.discard(agency)

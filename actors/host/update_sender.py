@@ -1,8 +1,9 @@
 """What the threads of a host have done, on its way to the directory and so into their agencies' files.
 
-Noting it costs a thread a few microseconds, for only where each of them stands now is kept. It goes in batches: soon if
-a status has changed or somebody watches the agency, else once a second. Nothing is forgotten before the directory says
-that it is written; what a host that dies has not said yet, the directory reads from the files.
+Noting progress costs a thread a few microseconds, because only the latest state of each thread is kept. Updates go in
+batches: soon if a status has changed or a client watches the agency, else once a second. A thread stays in the unsent
+set until the directory confirms that its agency's file is written; what a host that dies has not sent, the directory
+reads from the threads' files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ray.exceptions import RayError
 
 from actors.address import Address
 from actors.background import Background
-from actors.totals import Tally, Totals
+from actors.totals import EventCounts, Totals
 from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.clock import now_ms
 from agency.errors import AgencyError
@@ -35,12 +36,12 @@ Send = Callable[[list[ThreadUpdate], Totals], Awaitable[UpdatesTaken]]
 
 
 class TrackedThread:
-    """Where one thread stands, as far as its host knows."""
+    """The latest state of one thread, as far as its host knows."""
 
-    __slots__ = ("_newsroom", "address", "at", "born", "children", "reason", "seq", "spent", "status")
+    __slots__ = ("_sender", "address", "at", "born", "children", "reason", "seq", "spent", "status")
 
-    def __init__(self, newsroom: UpdateSender, address: Address, born: str) -> None:
-        self._newsroom = newsroom
+    def __init__(self, sender: UpdateSender, address: Address, born: str) -> None:
+        self._sender = sender
         self.address = address
         self.born = born
         self.seq = self.at = 0
@@ -48,68 +49,70 @@ class TrackedThread:
         self.reason: PauseReason | None = None
         self.spent = self.children = Spent()
 
-    def go_on(self, progress: ThreadProgress) -> None:
-        """The thread has got further."""
+    def advance(self, progress: ThreadProgress) -> None:
+        """The thread has committed something."""
         seq, run, status, reason, events, self.spent, self.children = progress
         changed = status != self.status or reason != self.reason
         if changed and run:
             named = {"agency": self.address.agency, "thread": self.address.thread, "run": run}
             log.info(f"run {status}" if reason is None else f"run {status}: {reason}", **named)
         self.seq, self.status, self.reason, self.at = seq, status, reason, now_ms()
-        self._newsroom.note(self, events, changed=changed)
+        self._sender.note(self, events, changed=changed)
 
     @property
-    def news(self) -> ThreadUpdate:
+    def update(self) -> ThreadUpdate:
         assert self.status is not None
-        told = (self.seq, self.status, self.reason, self.at)
-        return ThreadUpdate(self.address, self.born, *told, spent=self.spent, children=self.children)
+        reached = (self.seq, self.status, self.reason, self.at)
+        return ThreadUpdate(self.address, self.born, *reached, spent=self.spent, children=self.children)
 
 
 class UpdateSender:
     def __init__(self, send: Send, background: Background) -> None:
         self._send = send
         self._background = background
-        self._stories: dict[Address, TrackedThread] = {}
+        self._tracked: dict[Address, TrackedThread] = {}
         self._unsent: set[TrackedThread] = set()
         self._sending: set[TrackedThread] = set()
+        """What the batch under way contains. A thread that advances meanwhile is in `_unsent` again."""
         self._watched: frozenset[str] = frozenset()
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
-        self.tally = Tally()
+        self.counts = EventCounts()
 
-    def story(self, address: Address, born: str) -> TrackedThread:
-        """Begin to follow a thread, or go on with it."""
-        known = self._stories.get(address)
+    def track(self, address: Address, born: str) -> TrackedThread:
+        """Begin to track a thread, or go on with it. A thread with another time of creation is another thread."""
+        known = self._tracked.get(address)
         if known is None or known.born != born:
-            known = self._stories[address] = TrackedThread(self, address, born)
+            known = self._tracked[address] = TrackedThread(self, address, born)
         return known
 
-    def note(self, story: TrackedThread, events: Sequence[NewEvent], *, changed: bool) -> None:
-        """A story goes on."""
-        self.tally.count(events)
-        self._unsent.add(story)
-        self._send_within(SOON if changed or story.address.agency in self._watched else LATER)
+    def note(self, tracked: TrackedThread, events: Sequence[NewEvent], *, changed: bool) -> None:
+        """A tracked thread has advanced."""
+        self.counts.count(events)
+        self._unsent.add(tracked)
+        self._send_within(SOON if changed or tracked.address.agency in self._watched else LATER)
 
-    def tell_again(self) -> None:
-        """There is a new directory, which may have missed something."""
-        self._unsent.update(story for story in self._stories.values() if story.seq)
+    def resend_all(self) -> None:
+        """There is a new directory, and updates to the one before may not have been written."""
+        self._unsent.update(tracked for tracked in self._tracked.values() if tracked.seq)
         if self._unsent:
             self._send_within(SOON)
 
-    def untold(self, agency: str) -> list[ThreadUpdate]:
-        """What the directory does not know yet of an agency's threads."""
-        return [story.news for story in self._unsent | self._sending if story.address.agency == agency]
+    def unconfirmed(self, agency: str) -> list[ThreadUpdate]:
+        """The updates of an agency's threads that the directory has not confirmed yet."""
+        return [tracked.update for tracked in self._unsent | self._sending if tracked.address.agency == agency]
 
     def latest(self, address: Address) -> ThreadUpdate | None:
-        """Where a thread stands, told or not; None if it has done nothing here."""
-        story = self._stories.get(address)
-        return story.news if story is not None and story.seq else None
+        """The latest state of a thread, sent or not; None if it has done nothing here."""
+        tracked = self._tracked.get(address)
+        return tracked.update if tracked is not None and tracked.seq else None
 
     def end(self, address: Address) -> ThreadUpdate | None:
-        """A thread is no longer here. What the directory does not know of it yet, if anything."""
-        story = self._stories.pop(address, None)
-        untold = story is not None and (story in self._unsent or story in self._sending)
-        return story.news if story is not None and untold else None
+        """A thread has left this host. Returns its update if the directory has not confirmed it yet."""
+        tracked = self._tracked.pop(address, None)
+        if tracked is None or not (tracked in self._unsent or tracked in self._sending):
+            return None
+        return tracked.update
 
     def _send_within(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -118,27 +121,27 @@ class UpdateSender:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
-            self._timer = loop.call_at(at, self._go)
+            self._timer = loop.call_at(at, self._start_sending)
 
-    def _go(self) -> None:
+    def _start_sending(self) -> None:
         self._timer = None
-        if self._busy:
+        if self._busy:  # one batch at a time, so that updates of a thread arrive in order
             self._send_within(SOON)
         else:
             self._busy = True
-            self._background.go(self._deliver())
+            self._background.go(self._send_batch())
 
-    async def _deliver(self) -> None:
-        """Send what there is. What does not arrive goes with the next."""
+    async def _send_batch(self) -> None:
+        """Send what there is. Updates that do not arrive go with the next batch."""
         self._sending, self._unsent = self._unsent, set()
-        left = frozenset(story.address.agency for story in self._sending)
+        left = frozenset(tracked.address.agency for tracked in self._sending)
         try:
-            taken = await self._send([story.news for story in self._sending], self.tally.totals())
+            taken = await self._send([tracked.update for tracked in self._sending], self.counts.totals())
             self._watched, left = taken.watched, taken.left
         except (RayError, AgencyError) as error:
-            log.info("the directory does not take news", error=type(error).__name__)
+            log.info("the directory takes no updates now", error=type(error).__name__)
         finally:
-            missing = {story for story in self._sending if story.address.agency in left}
+            missing = {tracked for tracked in self._sending if tracked.address.agency in left}
             self._unsent |= missing
             self._sending = set()
             self._busy = False

@@ -208,7 +208,7 @@ async def newsroom(desk: Desk) -> AsyncIterator[UpdateSender]:
 
 
 def note(newsroom: UpdateSender, address: Address, seq: int, status: RunStatus = "running") -> None:
-    newsroom.story(address, BORN).go_on(ThreadProgress(seq, "", status, None, ()))
+    newsroom.track(address, BORN).advance(ThreadProgress(seq, "", status, None, ()))
 
 
 def now() -> float:
@@ -257,7 +257,7 @@ async def test_what_is_not_taken_is_told_again(desk: Desk, newsroom: UpdateSende
     assert await desk.next() == [(str(B), 1)]
     await eventually(lambda: not sends(newsroom))
     assert newsroom.end(B) is None
-    newsroom.tell_again()
+    newsroom.resend_all()
     assert await desk.next() == [(str(A), 2)]
 
 

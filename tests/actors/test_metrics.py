@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors import Cluster, Metrics
-from actors.totals import UNITS, Sums, Tally
+from actors.totals import UNITS, EventCounts, InstallationTotals
 from agency import events
 from agency.messages import ToolCall, Usage
 from tests.support.clusters import Install, asleep
@@ -21,7 +21,7 @@ USED = Usage(input=10, output=5, cached_input=4, cache_write=1)
 
 
 def test_events_are_counted_by_what_they_tell() -> None:
-    tally = Tally()
+    tally = EventCounts()
     tally.count(
         [
             events.thread_created("clerk"),
@@ -65,7 +65,7 @@ def test_events_are_counted_by_what_they_tell() -> None:
 
 
 def test_what_is_told_twice_counts_once_and_what_was_before_does_not_count() -> None:
-    sums = Sums()
+    sums = InstallationTotals()
     sums.begin("Host-1", {"turns": 5})
     sums.take("Host-1", {"turns": 7, "tool_calls": 1})
     sums.take("Host-1", {"turns": 7, "tool_calls": 1})

@@ -18,8 +18,8 @@ from actors.address import Address, Files
 from actors.agency.agency import checked_name
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.directory.alarms import Alarms
-from actors.directory.placement import Placement, Room
-from actors.directory.poison import Strikes
+from actors.directory.placement import HostSlot, Placement
+from actors.directory.poison import CrashCounts
 from actors.settings import Settings, settings
 from agency import AgencyError, DefinitionError, InvalidInput, NotFound, errors
 from agency.clock import now_ms
@@ -33,8 +33,8 @@ A, B, C = (Address("bakery", name) for name in "abc")
 # Placement.
 
 
-def rooms(placement: Placement, *names: str, node: str = "n1", ready: bool = True) -> list[Room]:
-    made = [Room(name, node, ready=ready) for name in names]
+def rooms(placement: Placement, *names: str, node: str = "n1", ready: bool = True) -> list[HostSlot]:
+    made = [HostSlot(name, node, ready=ready) for name in names]
     for room in made:
         placement.add(room)
     return made
@@ -75,13 +75,13 @@ def test_a_thread_that_must_be_alone_gets_a_new_host_when_none_is_empty() -> Non
     (only,) = rooms(placement, "h1")
     placement.enter(only, A, alone=False)
     assert placement.choose(alone=True) is None
-    assert placement.node_with_room() is None
+    assert placement.node_below_budget() is None
 
 
 def test_without_a_node_there_is_no_host() -> None:
     placement = Placement(warm=1)
     assert placement.choose(alone=False) is None
-    assert (placement.node_with_room(), placement.quietest_node(), placement.to_start()) == (None, None, [])
+    assert (placement.node_below_budget(), placement.least_busy_node(), placement.to_start()) == (None, None, [])
 
 
 def test_of_the_empty_hosts_those_beyond_the_warm_ones_are_stopped_the_longest_empty_first() -> None:
@@ -110,18 +110,18 @@ class Hotel(RuleBasedStateMachine):
         self.warm = warm
         self.placement = Placement(warm)
         self.placement.budgets = {f"n{i}": budget for i, budget in enumerate(budgets)}
-        self.rooms: dict[str, Room] = {}
-        self.homes: dict[Address, Room] = {}
+        self.rooms: dict[str, HostSlot] = {}
+        self.homes: dict[Address, HostSlot] = {}
         self.alone: set[Address] = set()
         self.count = 0
 
-    def start(self, node: str) -> Room:
+    def start(self, node: str) -> HostSlot:
         self.count += 1
-        room = self.rooms[f"h{self.count}"] = Room(f"h{self.count}", node)
+        room = self.rooms[f"h{self.count}"] = HostSlot(f"h{self.count}", node)
         self.placement.add(room)
         return room
 
-    def stop(self, room: Room) -> None:
+    def stop(self, room: HostSlot) -> None:
         del self.rooms[room.name]
         self.placement.remove(room.name)
 
@@ -131,13 +131,13 @@ class Hotel(RuleBasedStateMachine):
         address = Address("bakery", f"t{self.count}")
         room = self.placement.choose(alone=alone)
         if room is None:
-            node = self.placement.node_with_room() or self.placement.quietest_node()
+            node = self.placement.node_below_budget() or self.placement.least_busy_node()
             assert node is not None
             room = self.start(node)
         else:
             was_empty, empties = not room.threads, [each for each in self.shared() if not each.threads]
             assert was_empty or not empties, "it shares though a host is empty"
-            assert was_empty or self.placement.node_with_room() is None, "it shares though there is room for a host"
+            assert was_empty or self.placement.node_below_budget() is None, "it shares though there is room for a host"
         self.homes[address] = self.placement.enter(room, address, alone=alone)
         if alone:
             self.alone.add(address)
@@ -175,7 +175,7 @@ class Hotel(RuleBasedStateMachine):
             ready = [room for room in self.shared() if room.node == node and room.ready and not room.threads]
             assert len(ready) <= self.warm
 
-    def shared(self) -> list[Room]:
+    def shared(self) -> list[HostSlot]:
         return [room for room in self.rooms.values() if room.role == "shared"]
 
     @invariant()
@@ -193,52 +193,52 @@ Hotel.TestCase.settings = hypothesis_settings(max_examples=60, stateful_step_cou
 TestThreadsComeAndGoInAnyOrder = Hotel.TestCase
 
 
-# Strikes.
+# CrashCounts.
 
 
 def test_a_thread_that_dies_again_and_again_at_one_place_is_kept_apart_and_then_out() -> None:
-    strikes = Strikes(most=4)
+    strikes = CrashCounts(most=4)
     strikes.count(A, seq=7)
-    assert not strikes.keep_apart(A)
+    assert not strikes.needs_own_host(A)
     strikes.count(A, seq=7)
-    assert strikes.keep_apart(A) and not strikes.out(A)
+    assert strikes.needs_own_host(A) and not strikes.is_poison(A)
     strikes.count(A, seq=7, alone=True)
-    assert not strikes.out(A)
+    assert not strikes.is_poison(A)
     strikes.count(A, seq=7, alone=True)
-    assert strikes.out(A)
-    assert not strikes.keep_apart(B)
+    assert strikes.is_poison(A)
+    assert not strikes.needs_own_host(B)
 
 
 def test_a_thread_that_never_died_alone_is_not_given_up() -> None:
-    strikes = Strikes(most=3)
+    strikes = CrashCounts(most=3)
     for _ in range(10):
         strikes.count(A, seq=7)
-    assert strikes.keep_apart(A) and not strikes.out(A)
+    assert strikes.needs_own_host(A) and not strikes.is_poison(A)
 
 
 def test_a_thread_that_only_waited_for_a_model_is_hardly_suspected() -> None:
-    strikes = Strikes(most=3)
+    strikes = CrashCounts(most=3)
     for _ in range(11):
         strikes.count(A, seq=7, waiting=True, alone=True)
-    assert strikes.keep_apart(A) and not strikes.out(A)
+    assert strikes.needs_own_host(A) and not strikes.is_poison(A)
     strikes.count(A, seq=7, waiting=True, alone=True)
-    assert strikes.out(A)
+    assert strikes.is_poison(A)
 
 
 def test_a_thread_that_has_got_further_begins_anew() -> None:
-    strikes = Strikes(most=3)
+    strikes = CrashCounts(most=3)
     for seq in (7, 7, 8):
         strikes.count(A, seq)
-    assert not strikes.keep_apart(A) and not strikes.out(A)
+    assert not strikes.needs_own_host(A) and not strikes.is_poison(A)
 
 
 def test_what_is_forgiven_is_forgotten() -> None:
-    strikes = Strikes(most=2)
+    strikes = CrashCounts(most=2)
     strikes.count(A, 7)
     strikes.count(A, 7)
-    strikes.forgive(A)
-    strikes.forgive(B)
-    assert not strikes.out(A) and not strikes.keep_apart(A)
+    strikes.forget(A)
+    strikes.forget(B)
+    assert not strikes.is_poison(A) and not strikes.needs_own_host(A)
 
 
 # Alarms.

@@ -10,7 +10,7 @@ import pytest
 from actors import Settings
 from actors.address import Address, Files
 from actors.agency.store import AgencyStore
-from actors.host.terms import TermsOfAgencies
+from actors.host.terms import TermsCache
 from agency.api.tenancy import AgencyInfo, Budget
 from agency.models.providers.entry import Provider
 from agency.store.store import LOCAL
@@ -33,7 +33,7 @@ def store(settings: Settings) -> Iterator[AgencyStore]:
 
 
 def test_they_are_the_same_objects_until_they_change(settings: Settings, store: AgencyStore) -> None:
-    terms = TermsOfAgencies(settings)
+    terms = TermsCache(settings)
     first = terms.of("bakery")
     assert (first.providers, first.budgeted) == ({"common": COMMON}, False)
     store.put_provider("mine", MINE, AT)
@@ -54,7 +54,7 @@ def test_they_are_the_same_objects_until_they_change(settings: Settings, store: 
 
 def test_what_cannot_be_read_now_is_not_taken_for_an_answer(settings: Settings, store: AgencyStore) -> None:
     store.set_budget(Budget(tokens=1))
-    terms = TermsOfAgencies(settings)
+    terms = TermsCache(settings)
     assert terms.of("bakery").budgeted
     path = Files(settings.data_dir).of(Address("bakery"))
     store.close()
@@ -68,5 +68,5 @@ def test_what_cannot_be_read_now_is_not_taken_for_an_answer(settings: Settings, 
 
 
 def test_an_agency_that_is_not_there_has_what_all_have(settings: Settings) -> None:
-    found = TermsOfAgencies(settings).of("nobody")
+    found = TermsCache(settings).of("nobody")
     assert (found.providers, found.budgeted) == ({"common": COMMON}, False)

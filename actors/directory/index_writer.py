@@ -1,7 +1,8 @@
 """Updates on their way into the agencies' files: gathered from all hosts, and written one agency after the other.
 
-That is done on the directory's own loop, and on shared storage a write takes its time. So there is a pause after each
-round, as long as the loop needs to be free most of the time; what comes meanwhile goes together in the next.
+Writing happens on the directory's own loop, and on shared storage a write takes its time. So each round is followed by
+a pause of four times its length, which keeps the loop free for four fifths of the time; updates that arrive meanwhile
+are written together in the next round.
 """
 
 from __future__ import annotations
@@ -22,50 +23,50 @@ log = logging.getLogger(__name__)
 PAUSE = 4.0
 """For every second of writing, so many without."""
 
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 
 
 class _Round:
-    """What is written together."""
+    """The updates that are written together."""
 
     def __init__(self) -> None:
-        self.news: dict[str, list[ThreadUpdate]] = defaultdict(list)
+        self.updates: dict[str, list[ThreadUpdate]] = defaultdict(list)
         self.done: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
 
 
-class Desk:
+class IndexWriter:
     def __init__(self, agencies: Agencies, background: Background) -> None:
         self._agencies = agencies
         self._background = background
         self._next: _Round | None = None
         self._writing = False
 
-    async def take(self, news: Iterable[ThreadUpdate]) -> frozenset[str]:
-        """Write news. Returns once that is done, with the agencies whose files could not be written."""
+    async def write(self, updates: Iterable[ThreadUpdate]) -> frozenset[str]:
+        """Write updates. Returns once that is done, with the agencies whose files could not be written."""
         if self._next is None:
             self._next = _Round()
-        for each in news:
-            self._next.news[each.address.agency].append(each)
+        for update in updates:
+            self._next.updates[update.address.agency].append(update)
         joined = self._next
         if not self._writing:
             self._writing = True
-            self._background.go(self._write_all())
+            self._background.go(self._write_rounds())
         return await asyncio.shield(joined.done)
 
-    async def see_to(self, news: list[ThreadUpdate]) -> None:
-        """Write news that nobody will tell again, however often it takes."""
-        while left := await self.take(news):
-            await asyncio.sleep(AGAIN_SECONDS)
-            news = [each for each in news if each.address.agency in left]
+    async def write_until_done(self, updates: list[ThreadUpdate]) -> None:
+        """Write updates that no host will send again, however often it takes."""
+        while left := await self.write(updates):
+            await asyncio.sleep(RETRY_SECONDS)
+            updates = [update for update in updates if update.address.agency in left]
 
-    async def _write_all(self) -> None:
+    async def _write_rounds(self) -> None:
         try:
             while (now := self._next) is not None:
                 self._next = None
                 spent, left = 0.0, set()
-                for agency, news in now.news.items():
+                for agency, updates in now.updates.items():
                     began = time.perf_counter()
-                    if not self._write(agency, news):
+                    if not self._write_agency(agency, updates):
                         left.add(agency)
                     spent += time.perf_counter() - began
                     await asyncio.sleep(0)
@@ -74,12 +75,12 @@ class Desk:
         finally:
             self._writing = False
 
-    def _write(self, agency: str, news: list[ThreadUpdate]) -> bool:
+    def _write_agency(self, agency: str, updates: list[ThreadUpdate]) -> bool:
         try:
-            self._agencies.take(agency, news)
+            self._agencies.take(agency, updates)
         except NotFound:
             pass  # it was deleted
         except Exception as error:
-            log.warning("what the threads of agency %s do cannot be written down yet: %r", agency, error)
+            log.warning("updates of the threads of agency %s cannot be written yet: %r", agency, error)
             return False
         return True
