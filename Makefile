@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WEB := dashboard/web
+API_TYPES := $(WEB)/src/api/schema.gen.ts
 ARGS ?=
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
@@ -16,7 +17,7 @@ NPM := cd $(WEB) && PATH="$(CURDIR)/$(BIN):$$PATH" npm --no-update-notifier
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.ready $(WEB)/dist/index.html ## make the environment (.venv) and the web app that everything else uses
+setup: .venv/.ready $(WEB)/dist/index.html $(API_TYPES) ## make the environment (.venv) and the web app that everything else uses
 
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -28,8 +29,13 @@ $(WEB)/node_modules/.ready: .venv/.ready $(WEB)/package.json $(WEB)/package-lock
 	$(NPM) ci --silent
 	@touch $@
 
-$(WEB)/dist/index.html: $(WEB)/node_modules/.ready $(WEB)/index.html $(WEB)/vite.config.ts $(shell find $(WEB)/src -type f)
+$(WEB)/dist/index.html: $(WEB)/node_modules/.ready $(WEB)/index.html $(WEB)/vite.config.ts $(filter-out $(API_TYPES),$(shell find $(WEB)/src -type f))
 	$(NPM) run --silent build -- --logLevel warn
+
+# The web app's types of the API come from the gateway's own OpenAPI document. They are made, not committed: a copy in the
+# repository could only be out of date. The built app does not need them, `tsc` and editors do.
+$(API_TYPES): $(WEB)/node_modules/.ready $(WEB)/api-types.mjs $(shell find agency dashboard/gateway middleware -name '*.py')
+	$(BIN)/python -m dashboard.gateway.openapi | { $(NPM) run --silent api-types; }
 
 up: setup ## serve the offline demo and its dashboard (ARGS="package.module:system --port 9000" for your own)
 	$(BIN)/agency serve $(ARGS)
@@ -70,4 +76,4 @@ bench: setup ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.gateway
 
 clean: ## remove what was made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist $(API_TYPES)

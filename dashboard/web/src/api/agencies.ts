@@ -1,7 +1,17 @@
 // Agencies, their blueprints, keys, usage, budget and policy.
 
 import { ifThere, path, request } from "@/api/client";
-import type { Agency, AgencyUsage, Blueprint, Key, KeyRole, Limits, Policy } from "@/api/types";
+import type {
+  Agency,
+  AgencyUsage,
+  Blueprint,
+  BlueprintChange,
+  Key,
+  KeyRole,
+  KeyWithSecret,
+  Limits,
+  Policy,
+} from "@/api/types";
 
 const MOST = 500;
 
@@ -34,7 +44,7 @@ export const listBlueprints = async (agency: string): Promise<Blueprint[]> =>
     .blueprints;
 
 /** Of one that is there, what is not given stays as it was. */
-export const putBlueprint = (agency: string, blueprint: Partial<Blueprint> & { name: string }) =>
+export const putBlueprint = (agency: string, blueprint: BlueprintChange) =>
   request<Blueprint>(path`/agency/${agency}/blueprints`, { method: "POST", body: blueprint });
 
 export const deleteBlueprint = (agency: string, name: string) =>
@@ -46,7 +56,7 @@ export const listKeys = async (agency: string): Promise<Key[]> =>
   (await request<{ keys: Key[] }>(path`/agency/${agency}/keys`, { query: { limit: MOST } })).keys;
 
 export const createKey = (agency: string, name: string, role: KeyRole) =>
-  request<Key & { key: string }>(path`/agency/${agency}/keys`, { method: "POST", body: { name, role } });
+  request<KeyWithSecret>(path`/agency/${agency}/keys`, { method: "POST", body: { name, role } });
 
 export const revokeKey = (agency: string, key: string) =>
   request<void>(path`/agency/${agency}/keys/${key}`, { method: "DELETE" });

@@ -1,7 +1,7 @@
 import { request } from "@/api/client";
-import type { InstallationStatus } from "@/api/types";
+import type { Health, InstallationStatus } from "@/api/types";
 
 /** Only for the installation's owner. */
 export const getStatus = () => request<InstallationStatus>("/status");
 
-export const getHealth = () => request<{ status: "ready"; hosts: number }>("/healthz");
+export const getHealth = () => request<Health>("/healthz");

@@ -1,7 +1,7 @@
 // Schedules: threads that begin by themselves.
 
 import { ifThere, path, request } from "@/api/client";
-import type { Schedule, ScheduleRun, ScheduleWanted } from "@/api/types";
+import type { NewSchedule, Schedule, ScheduleChange, ScheduleRun } from "@/api/types";
 
 /** Null where the gateway has no schedules. */
 export const listSchedules = async (agency: string): Promise<Schedule[] | null> => {
@@ -11,14 +11,11 @@ export const listSchedules = async (agency: string): Promise<Schedule[] | null> 
   return page?.schedules ?? null;
 };
 
-export const createSchedule = (agency: string, body: ScheduleWanted) =>
+export const createSchedule = (agency: string, body: NewSchedule) =>
   request<Schedule>(path`/agency/${agency}/schedules`, { method: "POST", body });
 
-export const changeSchedule = (
-  agency: string,
-  schedule: string,
-  body: Partial<ScheduleWanted> | { status: "paused" | "active" },
-) => request<Schedule>(path`/agency/${agency}/schedules/${schedule}`, { method: "PATCH", body });
+export const changeSchedule = (agency: string, schedule: string, body: ScheduleChange) =>
+  request<Schedule>(path`/agency/${agency}/schedules/${schedule}`, { method: "PATCH", body });
 
 export const deleteSchedule = (agency: string, schedule: string) =>
   request<void>(path`/agency/${agency}/schedules/${schedule}`, { method: "DELETE" });

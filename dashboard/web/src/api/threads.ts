@@ -1,32 +1,23 @@
-// Threads: making them, talking to them, looking at them, stopping them.
+// Threads: create, list, message, decide, stop. An operation on a thread is one line: see `pause`.
 
 import { path, request, send } from "@/api/client";
 import type {
-  AgentState,
+  AnswerOf,
   Approval,
+  BodyOf,
   Decision,
+  DecisionsTaken,
   FileEntry,
-  Image,
-  Limits,
+  NewThread,
   RunEnvelope,
-  RunState,
   RunStatus,
+  StateAndRun,
   ThreadEvent,
+  ThreadListing,
   ThreadMetadata,
+  ThreadOperation,
   ThreadSummary,
-  When,
 } from "@/api/types";
-
-export interface ChatMessage {
-  role?: "user" | "system";
-  content?: string;
-  images?: Image[];
-}
-
-export interface ThreadPage {
-  agents: ThreadSummary[];
-  next: number | null;
-}
 
 export const listThreads = (
   agency: string,
@@ -37,15 +28,7 @@ export const listThreads = (
     status?: RunStatus;
     order?: "newest" | "oldest";
   } = {},
-) => request<ThreadPage>(path`/agency/${agency}/agents`, { query });
-
-export interface NewThread {
-  agentType: string;
-  messages?: ChatMessage[];
-  files?: Record<string, string>;
-  limits?: Limits;
-  idempotencyKey?: string;
-}
+) => request<ThreadListing>(path`/agency/${agency}/agents`, { query });
 
 export const createThread = (agency: string, body: NewThread) =>
   request<ThreadMetadata>(path`/agency/${agency}/agents`, { method: "POST", body });
@@ -57,7 +40,7 @@ export const deleteThread = (agency: string, thread: string) =>
   request<void>(path`/agency/${agency}/agent/${thread}`, { method: "DELETE" });
 
 export const getState = (agency: string, thread: string) =>
-  request<{ state: AgentState; run: RunState }>(path`/agency/${agency}/agent/${thread}/state`);
+  request<StateAndRun>(path`/agency/${agency}/agent/${thread}/state`);
 
 export const getRun = (agency: string, thread: string) =>
   request<RunEnvelope>(path`/agency/${agency}/agent/${thread}/run`);
@@ -68,40 +51,19 @@ export const getEvents = (agency: string, thread: string, after: number, limit =
     query: { after, limit },
   });
 
-export interface Invocation {
-  messages: ChatMessage[];
-  files?: Record<string, string>;
-  when?: When;
-  idempotencyKey?: string;
-}
+/** A POST request to one of the thread's operations. The document says what each takes and answers. */
+const operation =
+  <Name extends ThreadOperation>(name: Name) =>
+  (agency: string, thread: string, ...[body]: [BodyOf<Name>] extends [never] ? [] : [body: BodyOf<Name>]) =>
+    request<AnswerOf<Name>>(path`/agency/${agency}/agent/${thread}/${name}`, { method: "POST", body: body ?? {} });
 
-const act = <T>(agency: string, thread: string, action: string, body: object = {}) =>
-  request<T>(path`/agency/${agency}/agent/${thread}/${action}`, { method: "POST", body });
-
-export const invoke = (agency: string, thread: string, body: Invocation) =>
-  act<{ runId: string; status: RunStatus }>(agency, thread, "invoke", body);
-
-export const cancel = (agency: string, thread: string) => act<{ ok: true }>(agency, thread, "cancel");
-export const pause = (agency: string, thread: string) => act<{ ok: true }>(agency, thread, "pause");
-export const resume = (agency: string, thread: string) => act<{ ok: true }>(agency, thread, "resume");
-
-export const liftLimits = (agency: string, thread: string, limits: Limits) =>
-  act<{ ok: true }>(agency, thread, "limits", limits);
-
-export const decide = (
-  agency: string,
-  thread: string,
-  body: { decisions: Record<string, Decision>; idempotencyKey?: string },
-) => act<{ ok: true }>(agency, thread, "approve", body);
-
-export interface Fork {
-  afterSeq?: number;
-  beforeMessage?: string;
-  messages?: ChatMessage[];
-  idempotencyKey?: string;
-}
-
-export const fork = (agency: string, thread: string, body: Fork) => act<ThreadMetadata>(agency, thread, "fork", body);
+export const invoke = operation("invoke");
+export const cancel = operation("cancel");
+export const pause = operation("pause");
+export const resume = operation("resume");
+export const liftLimits = operation("limits");
+export const decide = operation("approve");
+export const fork = operation("fork");
 
 // What waits for a person.
 
@@ -110,14 +72,9 @@ export const listApprovals = (agency: string, after?: number) =>
     query: { limit: 200, after },
   });
 
-export interface Answered {
-  answered: string[];
-  refused: { approvalId: string; code: string; message: string }[];
-}
-
-/** Answer calls of several threads at once, by their approval ids. */
-export const answerAll = (agency: string, body: { decisions: Record<string, Decision>; idempotencyKey?: string }) =>
-  request<Answered>(path`/agency/${agency}/approvals`, { method: "POST", body });
+/** Decide on calls of several threads at once, by their approval ids. */
+export const decideAll = (agency: string, body: { decisions: Record<string, Decision>; idempotencyKey?: string }) =>
+  request<DecisionsTaken>(path`/agency/${agency}/approvals`, { method: "POST", body });
 
 // Files.
 

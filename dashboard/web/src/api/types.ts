@@ -1,373 +1,106 @@
-// What goes over the wire, as the gateway's OpenAPI document has it. Fields that newer gateways add are optional.
+// Names for what goes over the wire. The types are generated from the gateway's OpenAPI document (schema.gen.ts, made
+// by `make setup`), so that they cannot drift: a field that the gateway gains or loses shows up here, or in `tsc`.
+// Only what the document does not describe is written by hand: which events are stored, and deltas.
 
-export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
-export type JsonObject = { [name: string]: Json };
+import type { Json, JsonObject } from "@/api/json";
+import type { components, paths } from "@/api/schema.gen";
 
-export type RunStatus = "idle" | "running" | "paused" | "completed" | "canceled" | "error" | "queued";
-export type PauseReason = "hitl" | "subagent" | "exhausted" | "manual";
-export type Risk = "low" | "medium" | "high";
+type Schemas = components["schemas"];
 
-export interface Usage {
-  input: number;
-  output: number;
-  cachedInput: number;
-  cacheWrite: number;
-  reasoning: number;
-}
+export type { Json, JsonObject };
 
-export interface Part {
-  tokensUsed: Usage;
-  costUsd: number | null;
-}
-
-export interface Limits {
-  turns?: number | null;
-  timeMs?: number | null;
-  tokens?: number | null;
-  costUsd?: number | null;
-}
+export type RunStatus = Schemas["Accepted"]["status"];
+export type PauseReason = NonNullable<Schemas["RunState"]["reason"]>;
+export type Usage = Schemas["Usage"];
+export type Limits = Schemas["Limits-Input"];
 
 // Agencies.
 
-export interface Agency {
-  id: string;
-  name: string;
-  createdAt: string;
-  budget: Limits;
-}
-
-export interface Use {
-  turns: number;
-  activeMs: number;
-  tokensUsed: Usage;
-  costUsd: number | null;
-}
-
-export interface AgencyUsage extends Use {
-  children: Use;
-  threads: number;
-  budget: Limits;
-  exhausted: string | null;
-}
-
-export type KeyRole = "viewer" | "operator" | "admin";
-
-export interface Key {
-  id: string;
-  name: string;
-  role: KeyRole;
-  createdAt: string;
-}
-
-export interface PolicyRule {
-  tool: string;
-  when?: JsonObject | null;
-  risk: Risk;
-}
-
-export interface Policy {
-  rules: PolicyRule[];
-  timeoutMs: number | null;
-  onTimeout: "deny" | "approve";
-}
-
-// Blueprints.
-
-export interface Blueprint {
-  name: string;
-  description: string;
-  prompt: string;
-  tags: string[];
-  model: Json;
-  requires: string[];
-  params: JsonObject;
-  outputSchema: JsonObject | null;
-  config: JsonObject;
-  status: "active" | "draft" | "disabled";
-  limits: Limits;
-  mode: "tools" | "code";
-  isolation: "shared" | "dedicated";
-  source: "static" | "agency";
-  createdAt: string | null;
-  updatedAt: string | null;
-}
+export type Agency = Schemas["AgencyInfo"];
+export type AgencyUsage = Schemas["AgencyUsage"];
+export type Key = Schemas["KeyInfo"];
+export type KeyWithSecret = Schemas["NewKey"];
+export type KeyRole = Key["role"];
+export type Policy = Schemas["Policy-Output"];
+export type PolicyRule = Schemas["Rule-Output"];
+export type Blueprint = Schemas["BlueprintInfo"];
+export type BlueprintChange = Schemas["BlueprintChange"];
 
 // Threads.
 
-export interface Parent {
-  threadId: string;
-  token: string;
-  root?: string | null;
-  depth?: number;
-}
+export type ThreadMetadata = Schemas["ThreadMetadata"];
+export type ThreadSummary = Schemas["ThreadSummary"];
+export type ThreadListing = Schemas["ThreadPage"];
+export type NewThread = Schemas["NewThread"];
+export type ChatMessage = Schemas["ChatMessage"];
+/** When a message that is sent during a run is read. */
+export type When = NonNullable<Schemas["Invocation"]["when"]>;
 
-export interface ThreadMetadata {
-  id: string;
-  agentType: string;
-  createdAt: string;
-  agencyId: string;
-  parent: Parent | null;
-  forkedFrom?: { threadId: string; seq: number } | null;
-}
+export type Image = Schemas["Image-Output"];
+export type ImageToSend = Schemas["Image-Input"];
+export type ToolCall = Schemas["ToolCall-Output"];
+export type Message = Schemas["Message"];
+export type Subagent = Schemas["ChildLink"];
+export type AgentState = Schemas["AgentState"];
+export type StateAndRun = Schemas["StateAndRun"];
+export type RunState = Schemas["RunState"];
+export type RunEnvelope = Schemas["RunEnvelope"];
+export type FileEntry = Schemas["FileInfo"];
 
-export interface ThreadSummary extends ThreadMetadata {
-  status: RunStatus;
-  reason: PauseReason | null;
-  seq: number;
-  updatedAt: string;
-  tokensUsed: Usage;
-  costUsd: number | null;
-  children: Part;
-}
+// Approvals.
 
-export interface Image {
-  mediaType?: string | null;
-  data?: string | null;
-  url?: string | null;
-}
-
-export interface ToolCall {
-  id: string;
-  name: string;
-  args: Json;
-}
-
-export interface Message {
-  id: string;
-  role: "system" | "user" | "assistant" | "tool";
-  content: string;
-  images: Image[];
-  toolCalls: ToolCall[];
-  toolCallId: string | null;
-  origin: string | null;
-  transient: boolean;
-  meta: Json;
-}
-
-export interface ToolSpec {
-  name: string;
-  description: string;
-  parameters: JsonObject;
-}
-
-export interface Todo {
-  content: string;
-  status: "pending" | "in_progress" | "completed";
-}
-
-export interface Subagent {
-  childThreadId: string;
-  agentType: string;
-  token: string;
-  status: "waiting" | "completed" | "failed" | "canceled" | "timed_out";
-  toolCallId: string;
-  createdAt: string;
-  completedAt: string | null;
-  report: string | null;
-  background?: boolean;
-}
-
-export interface AgentState {
-  messages: Message[];
-  tools: ToolSpec[];
-  thread: ThreadMetadata;
-  threadId: string;
-  parent: Parent | null;
-  agentType: string;
-  model: string;
-  todos?: Todo[];
-  files?: Record<string, string>;
-  subagents?: Subagent[];
-  /** What other middleware add. */
-  [more: string]: unknown;
-}
-
-export interface RunState {
-  runId: string;
-  status: RunStatus;
-  step: number;
-  reason: PauseReason | null;
-}
-
-export interface PendingCall extends ToolCall {
-  risk: Risk;
-  note: string;
-  kind?: "approval" | "in_doubt";
-  approvalId?: string;
-  expiresAt?: string | null;
-  onTimeout?: "deny" | "approve";
-}
-
-export interface ModelAttempt {
-  model: string;
-  turn: number;
-  code: string;
-  message: string;
-  requestId: string | null;
-  at: string;
-}
-
-export interface RunEnvelope {
-  runId: string;
-  status: RunStatus;
-  data: Json;
-  meta: {
-    threadId: string;
-    agentType: string;
-    turns: number;
-    tokensUsed: Usage;
-    costUsd: number | null;
-    children: Part;
-    model: string | null;
-    attempts: ModelAttempt[];
-    durationMs: number;
-    pauseReason: PauseReason | null;
-    pendingToolCalls: PendingCall[];
-    limits?: Limits;
-  };
-  errors: { code: string; message: string }[];
-  timestamp: number;
-}
-
-export type Decision =
-  | { decision: "approve" }
-  | { decision: "always" }
-  | { decision: "edit"; args: JsonObject }
-  | { decision: "deny"; reason?: string }
-  | { decision: "respond"; content: string };
-
-export interface Approval {
-  threadId: string;
-  agentType: string;
-  runId: string;
-  since: string;
-  kind?: "calls" | "limit";
-  parentId?: string | null;
-  calls: PendingCall[];
-  code?: string | null;
-}
-
-/** When a message that comes during a run is heard. */
-export type When = "next_step" | "next_run" | "now";
+export type PendingCall = Schemas["PendingToolCall"];
+export type Approval = Schemas["Approval"];
+export type Decision = Schemas["Answers"]["decisions"][string];
+export type DecisionsTaken = Schemas["Answered"];
 
 // Events.
 
-export type EventType =
-  | "thread.created"
-  | "request.accepted"
-  | "run.started"
-  | "run.tick"
-  | "run.paused"
-  | "run.resumed"
-  | "run.canceled"
-  | "agent.started"
-  | "agent.completed"
-  | "agent.error"
-  | "checkpoint.saved"
-  | "model.started"
-  | "model.delta"
-  | "model.completed"
-  | "middleware.before_model"
-  | "middleware.after_model"
-  | "tool.started"
-  | "tool.output"
-  | "tool.error"
-  | "hitl.interrupt"
-  | "hitl.resume"
-  | "subagent.spawned"
-  | "subagent.completed";
+export type EventType = Schemas["EventType"];
 
-/** An event that is stored: its `seq` counts from 1 without a gap. */
-export interface ThreadEvent {
-  threadId: string;
-  seq: number;
-  ts: string;
-  type: EventType;
-  data: JsonObject;
-}
+/** A stored event. Its `seq` counts from 1 without a gap; the document's `Event` may be a delta, which has none. */
+export type ThreadEvent = Schemas["Event"] & { seq: number };
 
-/** A piece of a model's text, as it comes: never stored. */
-export interface Delta {
-  threadId: string;
+/** A piece of a model's text while the model writes it: sent once, never stored. The document leaves `data` open. */
+export type Delta = Schemas["Event"] & {
   seq: null;
-  ts: string;
   type: "model.delta";
   data: { runId: string; delta: string; offset: number };
-}
+};
 
 export type Incoming = ThreadEvent | Delta;
-
-export interface AgencyEvent extends ThreadEvent {
-  cursor: number;
-}
+export type AgencyEvent = Schemas["AgencyEvent"] & { seq: number };
 
 // Schedules.
 
-export interface Schedule {
-  id: string;
-  name: string;
-  agentType: string;
-  message: string;
-  kind: "once" | "interval" | "cron";
-  at?: string | null;
-  everyMs?: number | null;
-  cron?: string | null;
-  timezone: string;
-  overlap: "skip" | "queue" | "allow";
-  catchUp: "one" | "none";
-  status: "active" | "paused" | "done";
-  nextAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-}
-
-export type ScheduleWanted = Pick<
-  Schedule,
-  "name" | "agentType" | "message" | "kind" | "at" | "everyMs" | "cron" | "timezone" | "overlap" | "catchUp"
->;
-
-export interface ScheduleRun {
-  id: string;
-  scheduleId: string;
-  dueAt: string;
-  startedAt: string | null;
-  threadId: string | null;
-  status: string;
-  by: "schedule" | "person";
-  error?: string | null;
-}
-
-// Files.
-
-export interface FileEntry {
-  path: string;
-  size: number;
-}
+export type Schedule = Schemas["ScheduleInfo"];
+export type NewSchedule = Schemas["NewSchedule"];
+export type ScheduleChange = Schemas["ScheduleChange"];
+export type ScheduleRun = Schemas["ScheduleRun"];
 
 // The installation.
 
-export interface NodeStatus {
-  id: string;
-  budget: number;
-  hosts: number;
-}
+export type InstallationStatus = Schemas["Status"];
+export type HostStatus = Schemas["HostStatus"];
+export type Health = Schemas["Health"];
 
-export interface HostStatus {
-  name: string;
-  node: string;
-  role: string;
-  state: "starting" | "ready" | "busy";
-  threads: string[];
-  pid: number | null;
-  working: number;
-  rssBytes: number | null;
-}
+// Operations on a thread: POST requests to an address below the thread's.
 
-export interface InstallationStatus {
-  nodes: NodeStatus[];
-  hosts: HostStatus[];
-  agencies: string[];
-  awake: number;
-  hibernated: number;
-  alarms: Record<string, number>;
-}
+type ThreadPath<Name extends string> = `/agency/{agency_id}/agent/{thread_id}/${Name}`;
+type PostAt<Path extends keyof paths> = NonNullable<paths[Path]["post"]>;
+type JsonOf<Part> = Part extends { content: { "application/json": infer Body } } ? Body : never;
+
+/** The names of all operations in the document: `invoke`, `pause`, … */
+export type ThreadOperation = {
+  [Path in keyof paths]: Path extends ThreadPath<infer Name> ? ([PostAt<Path>] extends [never] ? never : Name) : never;
+}[keyof paths];
+
+type PostOf<Name extends ThreadOperation> = PostAt<Extract<keyof paths, ThreadPath<Name>>>;
+
+/** The body that an operation takes; `never` if it takes none. */
+export type BodyOf<Name extends ThreadOperation> = JsonOf<NonNullable<PostOf<Name>["requestBody"]>>;
+
+/** What an operation answers if it succeeds. */
+export type AnswerOf<Name extends ThreadOperation> = JsonOf<
+  PostOf<Name>["responses"][keyof PostOf<Name>["responses"] & (200 | 201 | 202)]
+>;

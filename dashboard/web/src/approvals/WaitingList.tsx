@@ -1,6 +1,6 @@
 import { Once } from "@/api/once";
 import { Problem } from "@/api/problem";
-import { answerAll, decide } from "@/api/threads";
+import { decide, decideAll } from "@/api/threads";
 import type { RunEnvelope } from "@/api/types";
 import { CallCard } from "@/approvals/CallCard";
 import { LimitCard } from "@/approvals/LimitCard";
@@ -65,7 +65,7 @@ async function approveAll(agency: string, calls: readonly Asked[]): Promise<stri
   const once = new Once();
   const threads = byThread(calls, { decision: "approve" });
   if (calls.every(({ call }) => call.approvalId)) {
-    const { refused } = await answerAll(agency, once.body({ decisions: Object.assign({}, ...threads.values()) }));
+    const { refused } = await decideAll(agency, once.body({ decisions: Object.assign({}, ...threads.values()) }));
     const [first] = refused;
     if (first) throw new Problem(409, first.message, first.code);
   } else {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Approval, PendingCall, RunEnvelope, ThreadSummary } from "@/api/types";
+import type { Approval, RunEnvelope, ThreadSummary } from "@/api/types";
 import { explain, parse, problems } from "@/approvals/check";
 import { answerId, byThread, inInbox, waitingAt } from "@/approvals/waiting";
+import { pendingCall as call } from "@/testing/samples";
 
 const schema = {
   type: "object",
@@ -9,15 +10,6 @@ const schema = {
   required: ["cents"],
   additionalProperties: false,
 };
-
-const call = (id: string, more: Partial<PendingCall> = {}): PendingCall => ({
-  id,
-  name: "refund",
-  args: {},
-  risk: "high",
-  note: "",
-  ...more,
-});
 
 describe("edited arguments", () => {
   it("must be JSON, and an object", () => {
@@ -60,6 +52,9 @@ describe("what waits", () => {
     agentType: "worker",
     runId: `${threadId}.1`,
     since: "2026-01-01T00:00:00Z",
+    kind: "calls",
+    parentId: null,
+    code: null,
     calls: [call("c1")],
     ...more,
   });
@@ -103,13 +98,13 @@ describe("what waits", () => {
   });
 
   it("is answered by what names exactly this call", () => {
-    expect(answerId(call("c1"))).toBe("c1");
+    expect(answerId(call("c1", { approvalId: "" }))).toBe("c1");
     expect(answerId(call("c1", { approvalId: "apr_9" }))).toBe("apr_9");
     const { calls } = inInbox([approval("x", { calls: [call("c1"), call("c2")] }), approval("y")]);
     const decisions = byThread(calls, { decision: "approve" });
     expect([...decisions].map(([thread, each]) => [thread, Object.keys(each)])).toEqual([
-      ["x", ["c1", "c2"]],
-      ["y", ["c1"]],
+      ["x", ["thr:c1", "thr:c2"]],
+      ["y", ["thr:c1"]],
     ]);
   });
 });

@@ -69,9 +69,9 @@ function asked(threadId: string, agentType: string, call: PendingCall, since: st
   return { key: `${threadId} ${call.id}`, threadId, agentType, call, since };
 }
 
-/** Under what an answer names a call: exactly this call with exactly these arguments, where the gateway has that. */
+/** Under what an answer names a call: exactly this call with exactly these arguments, if the call has an id for that. */
 export function answerId(call: PendingCall): string {
-  return call.approvalId ?? call.id;
+  return call.approvalId || call.id;
 }
 
 /** The same decision for several calls, by their threads. */

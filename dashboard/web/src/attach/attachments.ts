@@ -2,16 +2,16 @@
 // by byte, before the message is sent.
 
 import { Problem } from "@/api/problem";
-import type { Image } from "@/api/types";
+import type { ImageToSend } from "@/api/types";
 import { bytes } from "@/text/format";
 
-const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
 const PICTURE_BYTES = 5_000_000;
 const TEXT_BYTES = 2_000_000;
 const MOST = 20;
 
 export type Attachment =
-  | { kind: "image"; name: string; size: number; image: Image }
+  | { kind: "image"; name: string; size: number; image: ImageToSend }
   | { kind: "text"; name: string; size: number; path: string; content: string }
   | { kind: "binary"; name: string; size: number; path: string; content: File };
 
@@ -22,9 +22,10 @@ export function pathOf(name: string): string {
 
 export async function read(file: File): Promise<Attachment> {
   const { name, size } = file;
-  if (PICTURES.has(file.type)) {
+  const mediaType = PICTURES.find((each) => each === file.type);
+  if (mediaType) {
     if (size > PICTURE_BYTES) throw new Problem(0, `${name} has ${bytes(size)}; a picture has at most 5 MB.`);
-    return { kind: "image", name, size, image: { mediaType: file.type, data: base64(await file.arrayBuffer()) } };
+    return { kind: "image", name, size, image: { mediaType, data: base64(await file.arrayBuffer()) } };
   }
   if (size <= TEXT_BYTES) {
     const content = asText(await file.arrayBuffer());
@@ -60,7 +61,7 @@ export function base64(content: ArrayBuffer): string {
   return btoa(binary);
 }
 
-export function imagesOf(attachments: readonly Attachment[]): Image[] {
+export function imagesOf(attachments: readonly Attachment[]): ImageToSend[] {
   return attachments.flatMap((each) => (each.kind === "image" ? [each.image] : []));
 }
 

@@ -1,22 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { AgencyEvent, ThreadSummary } from "@/api/types";
 import { advanced } from "@/live/agency";
+import { threadSummary } from "@/testing/samples";
 
 const usage = { input: 10, output: 5, cachedInput: 0, cacheWrite: 0, reasoning: 0 };
-const thread: ThreadSummary = {
-  id: "t",
-  agentType: "clerk",
-  agencyId: "a",
-  createdAt: "2026-01-01T00:00:00Z",
-  parent: null,
+const thread: ThreadSummary = threadSummary("t", {
   status: "running",
-  reason: null,
   seq: 5,
-  updatedAt: "2026-01-01T00:00:00Z",
   tokensUsed: usage,
   costUsd: 0.5,
   children: { tokensUsed: usage, costUsd: 0 },
-};
+});
 
 function event(seq: number, type: AgencyEvent["type"], data: AgencyEvent["data"] = {}): AgencyEvent {
   return { threadId: "t", seq, ts: "2026-01-01T00:00:09Z", type, data, cursor: seq };

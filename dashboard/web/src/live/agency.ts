@@ -6,7 +6,7 @@ import { listBlueprints } from "@/api/agencies";
 import { path } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
 import * as api from "@/api/threads";
-import type { AgencyEvent, Approval, Blueprint, PauseReason, RunStatus, ThreadSummary } from "@/api/types";
+import type { AgencyEvent, Approval, Blueprint, PauseReason, ThreadListing, ThreadSummary } from "@/api/types";
 import { Line, type LineStatus, type Open } from "@/live/line";
 import { Refresh } from "@/live/refresh";
 import { eachFrame, Store } from "@/live/store";
@@ -21,7 +21,7 @@ const LIST_SOON_MS = 250;
 const FLUSH_MS = 80;
 
 /** What an event says about its thread's run. */
-const STATUSES: Partial<Record<string, RunStatus>> = {
+const STATUSES: Partial<Record<string, ThreadSummary["status"]>> = {
   "run.started": "running",
   "run.resumed": "running",
   "run.paused": "paused",
@@ -53,7 +53,7 @@ const NOTHING: AgencyNow = {
 
 /** What an agency asks of the gateway; tests have their own. */
 export interface AgencySource {
-  threads(after: number | null, limit: number): Promise<api.ThreadPage>;
+  threads(after: number | null, limit: number): Promise<ThreadListing>;
   approvals(): Promise<Approval[]>;
   blueprints(): Promise<Blueprint[]>;
   open?: Open;
@@ -153,7 +153,7 @@ export class AgencyStore extends Store<AgencyNow> {
 
   async #loadRest(begin: number | null): Promise<void> {
     for (let after = begin; after !== null; ) {
-      const page: api.ThreadPage = await this.#source.threads(after, PAGE);
+      const page: ThreadListing = await this.#source.threads(after, PAGE);
       const threads = new Map(this.get().threads);
       for (const each of page.agents) threads.set(each.id, newer(threads.get(each.id), each));
       after = page.next;
@@ -192,7 +192,7 @@ export class AgencyStore extends Store<AgencyNow> {
   }
 }
 
-function isEnd(status: RunStatus | undefined): boolean {
+function isEnd(status: ThreadSummary["status"] | undefined): boolean {
   return status === "completed" || status === "canceled" || status === "error";
 }
 

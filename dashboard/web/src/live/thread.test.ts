@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Problem } from "@/api/problem";
-import type { AgentState, Incoming, Message, RunEnvelope, RunStatus, ThreadEvent } from "@/api/types";
+import type { AgentState, Incoming, Message, RunEnvelope, RunState, ThreadEvent } from "@/api/types";
 import type { Socket } from "@/live/line";
 import { ThreadStore } from "@/live/thread";
 
@@ -8,7 +8,7 @@ import { ThreadStore } from "@/live/thread";
 class Gateway {
   events: ThreadEvent[] = [];
   messages: Message[] = [];
-  status: RunStatus = "running";
+  status: RunState["status"] = "running";
   failing: Problem | null = null;
   sockets: FakeSocket[] = [];
   asked: string[] = [];

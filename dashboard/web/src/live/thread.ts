@@ -7,7 +7,17 @@ import { path } from "@/api/client";
 import { newKey, Once } from "@/api/once";
 import { asProblem, type Problem } from "@/api/problem";
 import * as api from "@/api/threads";
-import type { AgentState, Delta, Incoming, RunEnvelope, RunState, ThreadEvent, ThreadSummary, When } from "@/api/types";
+import type {
+  AgentState,
+  ChatMessage,
+  Delta,
+  Incoming,
+  RunEnvelope,
+  RunState,
+  ThreadEvent,
+  ThreadSummary,
+  When,
+} from "@/api/types";
 import { Line, type LineStatus, type Open } from "@/live/line";
 import { append, EMPTY, hear, isStored, type Log, lastSeq, prepend, type Speech } from "@/live/log";
 import { Refresh } from "@/live/refresh";
@@ -129,7 +139,7 @@ export class ThreadStore extends Store<ThreadNow> {
   }
 
   /** Say something: it begins a run, or joins the one in progress. Sent again after a failure, it counts once. */
-  async say(message: api.ChatMessage, files: Record<string, string>, when: When): Promise<void> {
+  async say(message: ChatMessage, files: Record<string, string>, when: When): Promise<void> {
     const text = message.content ?? "";
     const body = this.#once.body({
       messages: [message],

@@ -1,25 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { ThreadSummary } from "@/api/types";
 import { ancestors, descends, rows, tally, tree } from "@/app/sidebar/tree";
+import { parent, threadSummary } from "@/testing/samples";
 
-const usage = { input: 0, output: 0, cachedInput: 0, cacheWrite: 0, reasoning: 0 };
-
-function thread(id: string, age: number, more: Partial<ThreadSummary> = {}, parent?: string): ThreadSummary {
-  return {
-    id,
-    agentType: "clerk",
-    agencyId: "a",
+function thread(id: string, age: number, more: Partial<ThreadSummary> = {}, above?: string): ThreadSummary {
+  return threadSummary(id, {
     createdAt: new Date(1e12 - age * 1000).toISOString(),
     updatedAt: new Date(1e12).toISOString(),
-    parent: parent ? { threadId: parent, token: "" } : null,
-    status: "completed",
-    reason: null,
-    seq: 1,
-    tokensUsed: usage,
-    costUsd: 0,
-    children: { tokensUsed: usage, costUsd: 0 },
+    parent: above ? parent(above) : null,
     ...more,
-  };
+  });
 }
 
 const family = [

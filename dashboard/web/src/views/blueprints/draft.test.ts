@@ -2,6 +2,15 @@ import { describe, expect, it } from "vitest";
 import type { Blueprint } from "@/api/types";
 import { blueprintOf, draftOf, NEW } from "@/views/blueprints/draft";
 
+const PARAMS: Blueprint["params"] = {
+  toolChoice: "auto",
+  temperature: null,
+  maxTokens: null,
+  stop: [],
+  reasoning: null,
+  responseFormat: null,
+};
+
 const blueprint: Blueprint = {
   name: "clerk",
   description: "Does what it is told.",
@@ -9,7 +18,7 @@ const blueprint: Blueprint = {
   tags: ["default", "billing"],
   model: ["openai:a", { model: "openai:b", requires: ["images"] }],
   requires: ["tools"],
-  params: { temperature: 0.2 },
+  params: { ...PARAMS, temperature: 0.2 },
   outputSchema: null,
   config: { hitl: { tools: ["refund"] } },
   status: "active",
@@ -24,7 +33,7 @@ const blueprint: Blueprint = {
 describe("a blueprint that is edited", () => {
   it("comes back as it was if nothing was changed", () => {
     const { source: _, createdAt: __, updatedAt: ___, ...same } = blueprint;
-    expect(blueprintOf(draftOf(blueprint))).toEqual(same);
+    expect(blueprintOf(draftOf(blueprint))).toEqual({ ...same, params: { temperature: 0.2 } }); // without the defaults;
   });
 
   it("is refused with what would be right", () => {

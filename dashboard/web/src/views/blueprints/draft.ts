@@ -1,7 +1,7 @@
 // A blueprint while it is edited: every field as the text that is in it, and back.
 
 import { Problem } from "@/api/problem";
-import type { Blueprint, Json, JsonObject, Limits } from "@/api/types";
+import type { Blueprint, BlueprintChange, Json, JsonObject, Limits } from "@/api/types";
 import { readJson } from "@/ui/JsonField";
 
 export interface Draft {
@@ -78,7 +78,7 @@ export function draftOf(blueprint: Blueprint): Draft {
 const words = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
 
 /** The blueprint that a draft says; what cannot be one is thrown as a problem that says what would be right. */
-export function blueprintOf(draft: Draft): Partial<Blueprint> & { name: string } {
+export function blueprintOf(draft: Draft): BlueprintChange {
   if (!/^[a-zA-Z0-9_-]{1,64}$/.test(draft.name)) {
     throw new Problem(0, "A name has letters, digits, _ and -, at most 64 of them.");
   }
@@ -88,8 +88,9 @@ export function blueprintOf(draft: Draft): Partial<Blueprint> & { name: string }
     description: draft.description,
     prompt: draft.prompt,
     tags: words(draft.tags),
-    model: modelOf(draft.model),
-    requires: words(draft.requires),
+    // Free text until the gateway has checked it: a chain of models, capabilities and parameters.
+    model: modelOf(draft.model) as NonNullable<BlueprintChange["model"]> | null,
+    requires: words(draft.requires) as NonNullable<BlueprintChange["requires"]>,
     status: draft.status,
     mode: draft.mode,
     isolation: draft.isolation,

@@ -9,7 +9,7 @@ import { Dot } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 import css from "@/views/chat/SidePanel.module.css";
 
-const MARKS = { pending: "to do", in_progress: "in progress", completed: "done" } as const;
+const TODO_WORDS = { pending: "to do", in_progress: "in progress", completed: "done" } as const;
 
 /** Beside the chat: the plan as it is worked off, the run and its limits, subagents and files. */
 export function SidePanel({ agency, thread, now }: { agency: string; thread: string; now: ThreadNow }) {
@@ -33,7 +33,7 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
                 {todo.status === "completed" && <Icon name="check" size={11} />}
               </span>
               <span>{todo.content}</span>
-              <span className="unseen"> ({MARKS[todo.status] ?? todo.status})</span>
+              <span className="unseen"> ({TODO_WORDS[todo.status ?? "pending"]})</span>
             </li>
           ))}
         </ol>
@@ -84,8 +84,8 @@ function RunSection({ agency, now: { envelope, state, run, loadedAt } }: { agenc
   const { blueprints } = useAgency(agency);
   const clock = useNow();
   if (envelope === null) return null;
-  const { turns, tokensUsed, costUsd, durationMs, children, model, attempts, limits } = envelope.meta;
-  const allowed: Limits = limits ?? blueprints.find((each) => each.name === state?.agentType)?.limits ?? {};
+  const { turns, tokensUsed, costUsd, durationMs, children, model, attempts } = envelope.meta;
+  const allowed: Limits = blueprints.find((each) => each.name === state?.agentType)?.limits ?? {};
   const going = run?.status === "running" ? Math.max(0, clock - loadedAt) : 0;
   const below = total(children.tokensUsed);
   return (

@@ -1,34 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { Message, ThreadEvent } from "@/api/types";
+import type { ThreadEvent } from "@/api/types";
+import { message, pendingCall, threadEvent, toolCall } from "@/testing/samples";
 import { thinking, transcript } from "@/views/chat/transcript";
 
-const message = (role: Message["role"], content: string, more: Partial<Message> = {}): Message => ({
-  id: `m-${content}`,
-  role,
-  content,
-  images: [],
-  toolCalls: [],
-  toolCallId: null,
-  origin: null,
-  transient: false,
-  meta: null,
-  ...more,
-});
-
 let seq = 0;
-const event = (type: ThreadEvent["type"], second: number, data: ThreadEvent["data"]): ThreadEvent => ({
-  threadId: "t",
-  seq: ++seq,
-  ts: new Date(second * 1000).toISOString(),
-  type,
-  data,
-});
+const event = (type: ThreadEvent["type"], second: number, data: ThreadEvent["data"]) =>
+  threadEvent(++seq, type, data, second);
 
 const calling = message("assistant", "", {
-  toolCalls: [
-    { id: "c1", name: "note", args: { a: 1 } },
-    { id: "c2", name: "task", args: {} },
-  ],
+  toolCalls: [toolCall("c1", "note", { a: 1 }), toolCall("c2", "task")],
 });
 
 const nothing = { subagents: [], pending: [], events: [], complete: true, running: false };
@@ -57,7 +37,7 @@ describe("the transcript", () => {
       ...nothing,
       running: true,
       messages: [message("user", "go"), calling],
-      pending: [{ id: "c2", name: "task", args: {}, risk: "low", note: "" }],
+      pending: [pendingCall("c2", { name: "task" })],
       events: [event("tool.started", 1, { callId: "c1" }), event("tool.output", 3, { callId: "c1", output: "noted" })],
     });
     expect(entry?.calls.map(({ state, result, ms }) => [state, result, ms])).toEqual([

@@ -1,17 +1,16 @@
 import { describe, expect, test } from "vitest";
 import type { Json, Message } from "@/api/types";
+import { message, toolCall } from "@/testing/samples";
 import { changesOf } from "@/views/files/changes";
 import { contentOf, languageOf } from "@/views/files/content";
 import { highlightedLines, plainLines } from "@/views/files/highlight";
 import { tidy, treeOf } from "@/views/files/tree";
 import { versionsOf, withCurrent } from "@/views/files/versions";
 
-const NOTHING = { images: [], toolCalls: [], toolCallId: null, origin: null, transient: false, meta: null };
-
 function called(id: string, name: string, args: Json, result: string): Message[] {
   return [
-    { ...NOTHING, id: `m${id}`, role: "assistant", content: "", toolCalls: [{ id, name, args }] },
-    { ...NOTHING, id: `r${id}`, role: "tool", content: result, toolCallId: id },
+    message("assistant", "", { toolCalls: [toolCall(id, name, args)] }),
+    message("tool", result, { toolCallId: id }),
   ];
 }
 

@@ -1,7 +1,7 @@
 // A schedule while it is edited: every field as the text that is in it, and back.
 
 import { Problem } from "@/api/problem";
-import type { Schedule, ScheduleWanted } from "@/api/types";
+import type { NewSchedule, Schedule } from "@/api/types";
 
 export interface Draft {
   name: string;
@@ -67,7 +67,7 @@ export function localTime(iso: string): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-export function wantedOf(draft: Draft): ScheduleWanted {
+export function wantedOf(draft: Draft): NewSchedule {
   const { name, agentType, message, kind, timezone, overlap, catchUp } = draft;
   const common = { name: name.trim(), agentType, message, kind, timezone, overlap, catchUp };
   switch (kind) {

@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from "react";
 import { getPolicy, putPolicy } from "@/api/agencies";
 import { Problem } from "@/api/problem";
-import type { JsonObject, Policy, PolicyRule, Risk } from "@/api/types";
+import type { JsonObject, Policy, PolicyRule } from "@/api/types";
 import { IconButton } from "@/ui/IconButton";
 import { readJson } from "@/ui/JsonField";
 import { Refusal } from "@/ui/Refusal";
@@ -28,7 +28,7 @@ export function PolicyCard({ agency }: { agency: string }) {
 
 interface Row {
   tool: string;
-  risk: Risk;
+  risk: PolicyRule["risk"];
   when: string;
 }
 
@@ -37,7 +37,7 @@ const rowOf = ({ tool, risk, when }: PolicyRule): Row => ({ tool, risk, when: wh
 function ruleOf({ tool, risk, when }: Row): PolicyRule {
   const read = readJson(when);
   if ("problem" in read) throw new Problem(0, `The rule for ${tool}: not JSON yet: ${read.problem}`);
-  if (read.value === null) return { tool, risk };
+  if (read.value === null) return { tool, risk, when: null };
   if (typeof read.value !== "object" || Array.isArray(read.value))
     throw new Problem(0, `The rule for ${tool}: a JSON schema is an object.`);
   return { tool, risk, when: read.value as JsonObject };
@@ -74,7 +74,7 @@ function PolicyForm({ agency, policy, onSaved }: { agency: string; policy: Polic
             <select
               aria-label={`Risk of rule ${at + 1}`}
               value={row.risk}
-              onChange={(event) => change(at, { risk: event.target.value as Risk })}
+              onChange={(event) => change(at, { risk: event.target.value as PolicyRule["risk"] })}
             >
               <option value="low">low</option>
               <option value="medium">medium</option>

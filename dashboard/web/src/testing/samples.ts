@@ -1,0 +1,72 @@
+// Values as the gateway sends them, whole, for tests: each takes what matters to the test.
+
+import type { Message, PendingCall, ThreadEvent, ThreadSummary, ToolCall, Usage } from "@/api/types";
+
+export const USAGE: Usage = { input: 0, output: 0, cachedInput: 0, cacheWrite: 0, reasoning: 0 };
+
+export function threadSummary(id: string, more: Partial<ThreadSummary> = {}): ThreadSummary {
+  return {
+    id,
+    agentType: "clerk",
+    agencyId: "a",
+    createdAt: "2026-01-01T00:00:00Z",
+    updatedAt: "2026-01-01T00:00:00Z",
+    request: { userAgent: null, ip: null, referrer: null, origin: null },
+    parent: null,
+    scheduleId: null,
+    forkedFrom: null,
+    status: "completed",
+    reason: null,
+    seq: 1,
+    tokensUsed: USAGE,
+    costUsd: 0,
+    children: { tokensUsed: USAGE, costUsd: 0 },
+    ...more,
+  };
+}
+
+export function parent(threadId: string): NonNullable<ThreadSummary["parent"]> {
+  return { threadId, token: "", root: null, depth: 1, returns: [] };
+}
+
+export function message(role: Message["role"], content: string, more: Partial<Message> = {}): Message {
+  return {
+    id: `m-${content}`,
+    role,
+    content,
+    images: [],
+    toolCalls: [],
+    toolCallId: null,
+    origin: null,
+    transient: false,
+    meta: null,
+    ...more,
+  };
+}
+
+export function toolCall(id: string, name: string, args: ToolCall["args"] = {}): ToolCall {
+  return { id, name, args, meta: null };
+}
+
+export function pendingCall(id: string, more: Partial<PendingCall> = {}): PendingCall {
+  return {
+    ...toolCall(id, "refund"),
+    risk: "high",
+    note: "",
+    kind: "approval",
+    approvalId: `thr:${id}`,
+    since: null,
+    expiresAt: null,
+    onTimeout: "deny",
+    ...more,
+  };
+}
+
+export function threadEvent(
+  seq: number,
+  type: ThreadEvent["type"],
+  data: ThreadEvent["data"] = {},
+  second = 0,
+): ThreadEvent {
+  return { threadId: "t", seq, ts: new Date(second * 1000).toISOString(), type, data };
+}
