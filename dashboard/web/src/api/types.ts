@@ -9,7 +9,32 @@ type Schemas = components["schemas"];
 
 export type { Json, JsonObject };
 
-export type RunStatus = Schemas["Accepted"]["status"];
+// What an operation takes and answers, by its path and method. Paths are the wire's own and stay as they are; the names
+// of bodies are those of the gateway's classes.
+
+type JsonOf<Part> = Part extends { content: { "application/json": infer Body } } ? Body : never;
+type PostAt<Path extends keyof paths> = NonNullable<paths[Path]["post"]>;
+type BodyAt<Path extends keyof paths> = JsonOf<NonNullable<PostAt<Path>["requestBody"]>>;
+type AnswerAt<Path extends keyof paths> = JsonOf<
+  PostAt<Path>["responses"][keyof PostAt<Path>["responses"] & (200 | 201 | 202)]
+>;
+
+type ThreadPath<Name extends string> = `/agency/{agency_id}/agent/{thread_id}/${Name}`;
+
+/** The POST operations on a thread: `invoke`, `pause`, … */
+export type ThreadOperation = {
+  [Path in keyof paths]: Path extends ThreadPath<infer Name> ? ([PostAt<Path>] extends [never] ? never : Name) : never;
+}[keyof paths];
+
+/** The body that an operation takes; `never` if it takes none. */
+export type BodyOf<Name extends ThreadOperation> = BodyAt<Extract<keyof paths, ThreadPath<Name>>>;
+
+/** What an operation answers if it succeeds. */
+export type AnswerOf<Name extends ThreadOperation> = AnswerAt<Extract<keyof paths, ThreadPath<Name>>>;
+
+// Runs and what they use.
+
+export type RunStatus = AnswerOf<"invoke">["status"];
 export type PauseReason = NonNullable<Schemas["RunState"]["reason"]>;
 export type Usage = Schemas["Usage"];
 export type Limits = Schemas["Limits-Input"];
@@ -19,22 +44,22 @@ export type Limits = Schemas["Limits-Input"];
 export type Agency = Schemas["AgencyInfo"];
 export type AgencyUsage = Schemas["AgencyUsage"];
 export type Key = Schemas["KeyInfo"];
-export type KeyWithSecret = Schemas["NewKey"];
+export type KeyWithSecret = AnswerAt<"/agency/{agency_id}/keys">;
 export type KeyRole = Key["role"];
 export type Policy = Schemas["Policy-Output"];
 export type PolicyRule = Schemas["Rule-Output"];
 export type Blueprint = Schemas["BlueprintInfo"];
-export type BlueprintChange = Schemas["BlueprintChange"];
+export type BlueprintChange = BodyAt<"/agency/{agency_id}/blueprints">;
 
 // Threads.
 
 export type ThreadMetadata = Schemas["ThreadMetadata"];
 export type ThreadSummary = Schemas["ThreadSummary"];
 export type ThreadListing = Schemas["ThreadPage"];
-export type NewThread = Schemas["NewThread"];
+export type NewThread = BodyAt<"/agency/{agency_id}/agents">;
 export type ChatMessage = Schemas["ChatMessage"];
 /** When a message that is sent during a run is read. */
-export type When = NonNullable<Schemas["Invocation"]["when"]>;
+export type When = NonNullable<BodyOf<"invoke">["when"]>;
 
 export type Image = Schemas["Image-Output"];
 export type ImageToSend = Schemas["Image-Input"];
@@ -51,8 +76,8 @@ export type FileEntry = Schemas["FileInfo"];
 
 export type PendingCall = Schemas["PendingToolCall"];
 export type Approval = Schemas["Approval"];
-export type Decision = Schemas["Answers"]["decisions"][string];
-export type DecisionsTaken = Schemas["Answered"];
+export type Decision = BodyAt<"/agency/{agency_id}/approvals">["decisions"][string];
+export type DecisionsTaken = AnswerAt<"/agency/{agency_id}/approvals">;
 
 // Events.
 
@@ -74,7 +99,7 @@ export type AgencyEvent = Schemas["AgencyEvent"] & { seq: number };
 // Schedules.
 
 export type Schedule = Schemas["ScheduleInfo"];
-export type NewSchedule = Schemas["NewSchedule"];
+export type NewSchedule = BodyAt<"/agency/{agency_id}/schedules">;
 export type ScheduleChange = Schemas["ScheduleChange"];
 export type ScheduleRun = Schemas["ScheduleRun"];
 
@@ -83,24 +108,3 @@ export type ScheduleRun = Schemas["ScheduleRun"];
 export type InstallationStatus = Schemas["Status"];
 export type HostStatus = Schemas["HostStatus"];
 export type Health = Schemas["Health"];
-
-// Operations on a thread: POST requests to an address below the thread's.
-
-type ThreadPath<Name extends string> = `/agency/{agency_id}/agent/{thread_id}/${Name}`;
-type PostAt<Path extends keyof paths> = NonNullable<paths[Path]["post"]>;
-type JsonOf<Part> = Part extends { content: { "application/json": infer Body } } ? Body : never;
-
-/** The names of all operations in the document: `invoke`, `pause`, … */
-export type ThreadOperation = {
-  [Path in keyof paths]: Path extends ThreadPath<infer Name> ? ([PostAt<Path>] extends [never] ? never : Name) : never;
-}[keyof paths];
-
-type PostOf<Name extends ThreadOperation> = PostAt<Extract<keyof paths, ThreadPath<Name>>>;
-
-/** The body that an operation takes; `never` if it takes none. */
-export type BodyOf<Name extends ThreadOperation> = JsonOf<NonNullable<PostOf<Name>["requestBody"]>>;
-
-/** What an operation answers if it succeeds. */
-export type AnswerOf<Name extends ThreadOperation> = JsonOf<
-  PostOf<Name>["responses"][keyof PostOf<Name>["responses"] & (200 | 201 | 202)]
->;
