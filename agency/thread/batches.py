@@ -19,8 +19,11 @@ from agency.store import records
 from agency.store.draft import NOTHING, Draft
 from agency.store.store import ThreadStore
 from agency.thread.calls import IN_DOUBT, STOPPED, CallRunner, in_doubt, is_doubtful
+from agency.thread.current_run import CurrentRun
+from agency.thread.effect_loop import EffectLoop
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Settled, Success
+from agency.turn.state import WaitingTools
 
 NO_RESULTS: Mapping[str, Settled] = {}
 
@@ -71,39 +74,56 @@ def grouped(calls: Iterable[PendingCall], tools: Mapping[str, Tool]) -> list[lis
 
 
 class BatchRunner:
-    """At most one batch is under way. `commit` writes a draft; `finish` feeds the machine and goes on. In a run that a
-    person has `paused`, what has begun may end; the rest of the batch is handed back and comes again."""
+    """At most one batch is under way. `commit` writes a draft; `finish` feeds the machine and goes on. If a person
+    wants the run to pause, what has begun may end; the rest of the batch is handed back and comes again. While the
+    effect loop is stopped, what runs may end too, and nothing begins: the rest is dropped, or recovered when the thread
+    is next open."""
 
     def __init__(
         self,
         store: ThreadStore,
+        current: CurrentRun,
+        loop: EffectLoop,
         tools: Mapping[str, Tool],
         runner: CallRunner,
         commit: Callable[[Draft], None],
         finish: Callable[[Draft, ToolsAnswered, HookFailed | None], None],
-        paused: Callable[[], bool],
     ) -> None:
         self._store = store
+        self._current = current
+        self._loop = loop
         self._tools = tools
         self._runner = runner
         self._commit = commit
         self._finish = finish
-        self._paused = paused
         self._batch: CallBatch | None = None
-        self.held = False
-        """While the run is being stopped, what runs may end, and nothing begins."""
+        self._unfinished: int | None = None
+        """The effect of the batch that was under way when the thread was last open, until it is taken up."""
 
     def prepare(self, draft: Draft, request: CallTools) -> None:
-        """Take up a batch, and record that its first calls begin."""
+        """Take up a batch, and record that its first calls begin. Of one that was under way when the thread was last
+        open, that is recorded already; `recover` takes it up."""
+        if self.is_unfinished(request):
+            return
         self._batch = self._new(request, draft.run)
         self._begin(draft, self._batch)
 
-    def recover(self, request: CallTools, run: int) -> bool:
-        """Take up a batch that a crash interrupted; whether anything of it is left to run."""
-        draft = self._store.draft(run)
+    def found(self, state: WaitingTools) -> bool:
+        """The thread was opened, and its run waits for this batch; whether calls of it were under way."""
+        self._unfinished = state.effect if state.runnable() else None
+        return self._unfinished is not None
+
+    def is_unfinished(self, request: CallTools) -> bool:
+        """Whether this is the batch that was under way when the thread was last open."""
+        return request.id == self._unfinished
+
+    def recover(self, request: CallTools) -> bool:
+        """Take up the batch that was under way when the thread was last open; whether anything of it is left to run."""
+        self._unfinished = None
+        draft = self._current.draft()
         batch, recorded = self._recorded(draft, request)
         asks = any(o.status == "deferred" and o.waits_for == "approval" for o in batch.outcomes.values())
-        if asks or self._paused():
+        if asks or self._current.pause_requested:
             batch.hand_back()
         if batch.complete:
             self._end(draft, batch)
@@ -114,13 +134,17 @@ class BatchRunner:
             self._commit(draft)
         return True
 
-    def take_up(self, draft: Draft, request: CallTools) -> None:
-        """Take up a batch that a crash interrupted, only to drop it: what has ended keeps its results."""
-        self._batch, _ = self._recorded(draft, request)
+    def take_up_to_drop(self, draft: Draft, state: WaitingTools) -> None:
+        """If the batch was under way when the thread was last open, take it up, only to drop it: calls that have ended
+        keep their results."""
+        unfinished, self._unfinished = self._unfinished, None
+        if state.effect != unfinished:
+            return
+        self._batch, _ = self._recorded(draft, unfinished_batch(state))
         for call_id, outcome in list(self._batch.outcomes.items()):
             if outcome.status == "deferred":
                 del self._batch.outcomes[call_id]
-                if outcome.waits_for == "approval":  # it is in doubt, and nobody will be asked
+                if outcome.waits_for == "approval":  # it is in doubt, and no person will be asked
                     self._batch.outcomes[call_id] = doubt = Failure(kind="external", source="runtime", message=IN_DOUBT)
                     emit_end(draft, self._batch.calls[call_id], doubt)
 
@@ -140,7 +164,7 @@ class BatchRunner:
         """Run what is left of the batch. Stops early if the batch is dropped."""
         batch = self._batch
         assert batch is not None
-        while self._batch is batch and not self.held and (group := batch.next_group()):
+        while self._batch is batch and not self._loop.stopped and (group := batch.next_group()):
             batch.running = len(group)
             if len(group) == 1:
                 await self._run(batch, group[0], seconds_left())
@@ -198,13 +222,13 @@ class BatchRunner:
         emit_end(draft, call, outcome)
         batch.outcomes[call.id] = outcome
         batch.running -= 1
-        if batch.running == 0 and self._paused() and not self.held:
+        if batch.running == 0 and self._current.pause_requested and not self._loop.stopped:
             batch.hand_back()
-        if batch.complete and not self.held:
+        if batch.complete and not self._loop.stopped:
             self._end(draft, batch)
             return
         records.end_call(draft, batch.effect, call.id, outcome)
-        if batch.running == 0 and not self.held:
+        if batch.running == 0 and not self._loop.stopped:
             self._begin(draft, batch)
         self._commit(draft)
 
@@ -224,6 +248,11 @@ class BatchRunner:
             return
         records.end_call(draft, batch.effect, call.id, outcome)
         emit_end(draft, call, outcome)
+
+
+def unfinished_batch(state: WaitingTools) -> CallTools:
+    """What is left to run of a batch that was under way when the thread was last open."""
+    return CallTools(id=state.effect, calls=state.runnable())
 
 
 def begin(draft: Draft, effect: int, calls: Sequence[PendingCall]) -> None:

@@ -2,35 +2,130 @@
 
 Each call is recorded like any other. When the same code runs again after a crash, calls that had ended are answered
 from their record, as long as the code makes the same calls in the same order.
+
+Code may run on in a thread of its own after its run has ended. So before every step of a call it is checked that the
+run still waits for this code; if not, the call does nothing any more.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from agency.clock import now_ms
 from agency.define.code import CodeResult, CodeRunner
-from agency.errors import HookFailed, StoreError
+from agency.define.tools import Tool
+from agency.errors import DefinitionError, HookFailed, StoreError, WrongState
 from agency.messages import ToolCall
 from agency.store import records
-from agency.store.store import ThreadStore
-from agency.thread.workers import is_ours
-from agency.turn.effects import CodeCall, CodeRan, ExecCode, PendingCall
-from agency.turn.outcomes import Settled
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore, run_id
+from agency.thread.batches import begin, emit_end
+from agency.thread.calls import IN_DOUBT, CallRunner, is_doubtful
+from agency.thread.current_run import Advance, CurrentRun
+from agency.thread.effect_loop import EffectLoop
+from agency.thread.pipeline import Pipeline, Review
+from agency.thread.run_endings import aborted_by
+from agency.thread.workers import TimedOut, is_ours, within
+from agency.turn.effects import CodeCall, CodeRan, ExecCode, ModelReply, PendingCall
+from agency.turn.outcomes import CallOutcome, Failure, Settled
 from agency.wire import sayable, sayable_text
+
+NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
+_RESULT = TypeAdapter(CodeResult)
 
 RunCall = Callable[[int, int, PendingCall, bool], Awaitable[Settled]]
 """Run, effect, call, and whether it had begun before a crash."""
 
 
-_RESULT = TypeAdapter(CodeResult)
+class CodeExecutor:
+    """Performs the effect `ExecCode`."""
+
+    def __init__(
+        self,
+        store: ThreadStore,
+        run: CurrentRun,
+        loop: EffectLoop,
+        pipeline: Pipeline,
+        calls: CallRunner,
+        code_runner: CodeRunner | None,
+        commit: Callable[[Draft], None],
+        advance: Advance,
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._loop = loop
+        self._pipeline = pipeline
+        self._calls = calls
+        self._code_runner = code_runner
+        self._commit = commit
+        self._advance = advance
+
+    async def perform(self, request: ExecCode) -> None:
+        run, runner = self._run.n, self._code_runner
+        if runner is None:
+            error = DefinitionError("this agent works in code mode and the system has no code_runner")
+            self._advance(self._store.draft(run), [aborted_by(error)])
+            return
+        execution = CodeExecution(request, run, self._store, self._run_call)
+        seconds_left, work = self._run.seconds_left(), execution.perform(runner)
+        try:
+            ran = await (work if seconds_left is None else within(seconds_left, work))
+        except TimedOut:
+            ran = execution.stopped("the run's time is used up")
+        if self._run.awaits(run, request.id):
+            draft = self._store.draft(run)
+            records.forget_calls(draft, request.id)
+            self._advance(draft, [ran])
+
+    async def _run_call(self, run: int, effect: int, call: PendingCall, had_begun: bool) -> Settled:
+        """Run a call that the code makes."""
+        self._check_awaited(run, effect)
+        draft, review = self._store.draft(run), Review()
+        tool = self._pipeline.tools.get(call.call.name)
+        call = replace(call, hidden=() if tool is None else tool.hidden)
+        await self._pipeline.on_model_result(draft, self._run.id, ModelReply(tool_calls=(call.call,)), review)
+        self._check_awaited(run, effect)
+        if not had_begun:
+            begin(draft, effect, [call])
+            self._commit(draft)
+            draft = self._store.draft(run)
+        failed_hook: HookFailed | None = None
+        outcome: CallOutcome | None = _without_running(call, tool, review, had_begun)
+        if outcome is None:
+            outcome, draft, failed_hook = await self._calls.run(call, run, effect, self._run.seconds_left())
+            self._check_awaited(run, effect)
+        if outcome.status == "deferred":
+            draft = self._store.draft(run)
+            outcome = Failure(kind="invalid_request", source="runtime", message="code cannot wait for this tool")
+        emit_end(draft, call, outcome)
+        records.end_call(draft, effect, call.id, outcome)
+        self._commit(draft)
+        if failed_hook is not None:
+            raise failed_hook
+        return outcome
+
+    def _check_awaited(self, run: int, effect: int) -> None:
+        if self._loop.stopped or not self._run.awaits(run, effect):
+            raise WrongState(f"run {run_id(self._store.thread_id, run)} no longer waits for this code")
 
 
-class Execution:
+def _without_running(call: PendingCall, tool: Tool | None, review: Review, had_begun: bool) -> Settled | None:
+    """The result of a call that must not run: it was refused, needs a person, or is in doubt after a crash."""
+    if call.id in review.refused:
+        return review.refused[call.id]
+    if review.ask:
+        return Failure(kind="permission_denied", source="policy", message=NOT_FROM_CODE)
+    if had_begun and is_doubtful(tool):
+        return Failure(kind="external", source="runtime", message=IN_DOUBT)
+    return None
+
+
+class CodeExecution:
     """One block of code, being run."""
 
     def __init__(self, request: ExecCode, run: int, store: ThreadStore, run_call: RunCall) -> None:

@@ -41,13 +41,13 @@ from agency.store.past import run_so_far
 from agency.store.store import LOCAL, Storage, ThreadStore, run_id
 from agency.store.timers import next_due
 from agency.thread.calls import CallRunner
-from agency.thread.driver import AGENT_ORIGIN, Driver, RunTerms
+from agency.thread.driver import Driver
 from agency.thread.feed import Feed, Reader
+from agency.thread.inbox import AGENT_ORIGIN, RunTerms
 from agency.thread.invocation import Invocation, checked_invocation, checked_key
 from agency.thread.model_calls import ModelCaller
 from agency.thread.pipeline import Pipeline
 from agency.thread.postman import Postman
-from agency.thread.timers import TimerClock
 from agency.thread.views import (
     AGENCY_BUDGET,
     Accepted,
@@ -111,7 +111,6 @@ class Thread:
         )
         self._spent: tuple[Spent, Spent] | None = None
         self._postman = Postman(store, runtime, self._driver.commit)
-        self._clock = TimerClock(store, self._driver.timer_due)
 
     @classmethod
     async def open(
@@ -186,7 +185,7 @@ class Thread:
             self._driver.commit(draft)
         self._driver.resume()
         self._postman.start()
-        self._clock.set()
+        self._driver.timers.schedule()
 
     def introduce(self) -> None:
         """Tell of a fork that has done nothing yet: its first events came with its file, and nobody has been told."""
@@ -271,8 +270,8 @@ class Thread:
         key, when = invocation.idempotency_key, invocation.when
         if key is not None and (known := records.request(self._store, key)) is not None:
             return Accepted.model_validate({"run_id": run_id(self.id, known[0]), "status": known[1]})
-        joins = self._driver.active
-        draft = self._store.draft(self._driver.n if joins else self._driver.n + 1)
+        joins = self._driver.run.active
+        draft = self._store.draft(self._driver.run.n if joins else self._driver.run.n + 1)
         draft.statements += handed_in.statements
         draft.emit(events.request_accepted(key))
         waits = joins and when == "next_run"
@@ -286,8 +285,8 @@ class Thread:
             for message in invocation.messages:
                 draft.post(message, when, terms)
             self._driver.commit(draft)
-            if when == "now" and self._driver.interruptible:
-                await self._driver.interrupt()
+            if when == "now" and self._driver.run.interruptible:
+                await self._driver.stopping.interrupt()
         else:
             self._driver.begin(draft, invocation.messages, invocation.limits, invocation.output_schema)
         return Accepted(run_id=run_id(self.id, run), status=status)
@@ -326,20 +325,20 @@ class Thread:
         if self._is_known(idempotency_key):
             return
         decided = self._checked_decisions(given)
-        draft = self._store.draft(self._driver.n)
-        answered = (self._driver.n, decided.effect)
-        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "hitl", decided.decisions))
+        draft = self._driver.run.draft()
+        answered = (self._driver.run.n, decided.effect)
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run.id, "hitl", decided.decisions))
         if self._is_known(idempotency_key):  # the same request came twice, and the other one was quicker
             return
         decided = self._checked_decisions(given)
-        if (self._driver.n, decided.effect) != answered:  # while the hooks ran, that run ended and another one asks
+        if (self._driver.run.n, decided.effect) != answered:  # while the hooks ran, that run ended and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self.id}")
         if idempotency_key is not None:
             records.remember_request(draft, idempotency_key, "running")
         if decided.always:
             approve_always(draft, decided.always)
         answer = fx.CallsDecided(id=decided.effect, at=now_ms(), decisions=decided.decisions)
-        self._driver.advance(draft, answer)
+        self._driver.advance(draft, [answer])
 
     def _is_known(self, idempotency_key: str | None) -> bool:
         return idempotency_key is not None and records.request(self._store, idempotency_key) is not None
@@ -357,11 +356,11 @@ class Thread:
         """End the run. Running models and tools are stopped, children too; every call gets a result. Without a run,
         children that work in the background are called back."""
         self._check_alive()
-        if self._driver.active:
-            await self._driver.cancel()
+        if self._driver.run.active:
+            await self._driver.stopping.cancel()
             self._check_alive()
         elif self._driver.family.at_work:
-            draft = self._store.draft(self._driver.n)
+            draft = self._driver.run.draft()
             self._driver.family.call_back(draft)
             self._driver.commit(draft)
         else:
@@ -370,25 +369,25 @@ class Thread:
     async def pause(self) -> None:
         """Have the run wait until somebody resumes it. What is being done just now may end; nothing new begins."""
         self._check_alive()
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         if machine is None or machine.outcome is not None:
             raise WrongState(f"thread {self.id} has no run in progress")
         if machine.held:
             raise WrongState(f"the run of thread {self.id} is paused already")
-        self._driver.pause()
+        self._driver.advance(self._driver.run.draft(), [fx.RunHeld(at=now_ms())])
 
     async def resume(self) -> None:
         """Let a run go on that was paused by hand."""
-        draft = self._store.draft(self._driver.n)
+        draft = self._driver.run.draft()
         self._check_held(draft.run)
-        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "manual", {}))
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run.id, "manual", {}))
         self._check_held(draft.run)
-        self._driver.release(draft)
+        self._driver.advance(draft, [fx.RunReleased(at=now_ms())])
 
     def _check_held(self, run: int) -> None:
         self._check_alive()
-        machine = self._driver.machine
-        if machine is None or machine.outcome is not None or not machine.held or run != self._driver.n:
+        machine = self._driver.run._machine
+        if machine is None or machine.outcome is not None or not machine.held or run != self._driver.run.n:
             raise WrongState(f"the run of thread {self.id} was not paused by hand")
 
     async def lift_limits(
@@ -402,10 +401,10 @@ class Thread:
         """Let a run that has used up a limit go on, under these new ones."""
         if any(value is not None and not value > 0 for value in (turns, time_ms, tokens, cost_usd)):
             raise InvalidInput("limits are positive numbers")
-        self._check_exhausted(self._driver.n)
+        self._check_exhausted(self._driver.run.n)
         if self._waits_for_agency():
             raise WrongState(f"the budget of agency {self.metadata.agency_id} is used up: raise that")
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         if cost_usd is not None and machine is not None and machine.exhausted_by == "ERR_COST_UNKNOWN":
             raise InvalidInput("what the run costs is not known: lift its limit without a new one, or give the price")
         lifted = fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
@@ -420,7 +419,7 @@ class Thread:
             await self._resume_exhausted()
 
     def _waits_for_agency(self) -> bool:
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         return machine is not None and (machine.exhausted_by or "").startswith(AGENCY_BUDGET)
 
     async def _resume_exhausted(
@@ -430,19 +429,20 @@ class Thread:
         tokens: int | None = None,
         cost_usd: float | None = None,
     ) -> None:
-        draft = self._store.draft(self._driver.n)
-        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run_id, "exhausted", {}))
+        draft = self._driver.run.draft()
+        await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run.id, "exhausted", {}))
         self._check_exhausted(draft.run)
         lifted = fx.LimitsLifted(at=now_ms(), turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
-        self._driver.advance(draft, lifted)
+        self._driver.advance(draft, [lifted])
 
     async def receive(self, parcel: Report | Cancel | Note) -> None:
         """Take what another thread sent. Taking it again does nothing."""
         self._check_alive()
         match parcel:
             case Cancel():
-                if self._driver.active and self._driver.n == 1:  # the run that the parent started, and no later one
-                    await self._driver.cancel(drops_queue=True)
+                run = self._driver.run
+                if run.active and run.n == 1:  # the run that the parent started, and no later one
+                    await self._driver.stopping.cancel(drops_queue=True)
             case Report():
                 await self._child_reported(parcel)
             case Note():
@@ -452,34 +452,34 @@ class Thread:
         key = f"{events.OURS}note:{note.key}"
         if note.family != self.metadata.family or records.request(self._store, key) is not None:
             return
-        draft = self._store.draft(self._driver.n)
+        draft = self._driver.run.draft()
         records.remember_request(draft, key, self._status())
         said = f"Message from {note.agent_type} ({note.sender}):\n\n{note.text}"
         draft.post(Message(role="user", content=said, origin=AGENT_ORIGIN))
         self._driver.take(draft)
 
     async def _child_reported(self, report: Report) -> None:
-        draft = self._store.draft(self._driver.n)
+        draft = self._driver.run.draft()
         told = ChildReport(thread_id=report.thread_id, token=report.token, status=report.status, report=report.report)
         failed: HookFailed | None = None
         if self._waits_for(report.token):
             try:
-                await self._pipeline.on_child_report(draft, self._driver.run_id, told)
+                await self._pipeline.on_child_report(draft, self._driver.run.id, told)
             except HookFailed as error:  # the report stands all the same
-                draft, failed = self._store.draft(self._driver.n), error
+                draft, failed = self._driver.run.draft(), error
         said = report.report
         if report.files and self._pipeline.keeps_files and self._waits_for(report.token):
             said += await self._keep_files(draft, report.files)
         known = rows.children(self._store, token=report.token)
         waiting = [child for child in known if child.status == "waiting"]
         if not waiting:  # nor is what the hooks made of it
-            draft = self._store.draft(self._driver.n)
+            draft = self._driver.run.draft()
         if known and report.spent is not None:
             self._driver.family.report_spent(draft, known[0], report.spent)
         if waiting:
             self._driver.family.ended(draft, waiting[0], report.status, said)
-            if failed is not None and self._driver.active and self._driver.n == waiting[0].run:
-                await self._driver.abort(failed)
+            if failed is not None and self._driver.run.active and self._driver.run.n == waiting[0].run:
+                await self._driver.stopping.abort(failed)
         elif draft:  # it was no longer waited for, but it has used something
             self._driver.commit(draft)
             self._spent = None
@@ -537,10 +537,10 @@ class Thread:
         return envelope(self.metadata, stored, self._pipeline.tools, self._driver.children_spent())
 
     def run_state(self) -> RunState:
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         if machine is None:
             return RunState()
-        return RunState(run_id=self._driver.run_id, status=status_of(machine), step=machine.turn, reason=machine.paused)
+        return RunState(run_id=self._driver.run.id, status=status_of(machine), step=machine.turn, reason=machine.paused)
 
     async def state(self) -> ThreadState:
         """The thread and its latest run, both as they are after the same commit."""
@@ -572,8 +572,8 @@ class Thread:
 
     async def close(self) -> None:
         """Stop here. A run in progress is left as it is and carries on when the thread is opened again."""
-        await self._driver.hold()
-        self._clock.stop()
+        await self._driver.stop()
+        self._driver.timers.stop()
         await self._postman.stop()
         self._driver.fail(WrongState(f"thread {self.id} is closed"))
         self._system.observers.left(self.id)
@@ -592,8 +592,6 @@ class Thread:
     def _committed(self, draft: Draft) -> None:
         if draft.sends:
             self._postman.start()
-        if draft.sets_timer:
-            self._clock.set()
         if draft.events:
             self._tell(draft.events)
             if observers := self._system.observers:
@@ -601,9 +599,9 @@ class Thread:
                 observers.tell(self.metadata, draft.run, store.last_seq, store.committed_at, draft.events)
 
     def _tell(self, happened: Sequence[NewEvent]) -> None:
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         run, status, reason = (
-            ("", "idle", None) if machine is None else (self._driver.run_id, status_of(machine), machine.paused)
+            ("", "idle", None) if machine is None else (self._driver.run.id, status_of(machine), machine.paused)
         )
         try:
             if self._spent is None or any(event.type in SPENDING for event in happened):
@@ -618,7 +616,7 @@ class Thread:
 
     def _busy(self) -> bool:
         """Whether the run will go on without anybody's help."""
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         going = machine is not None and machine.outcome is None and machine.paused in (None, "subagent")
         return going and self.alive
 
@@ -627,12 +625,12 @@ class Thread:
             raise self._driver.error
 
     def _waiting(self) -> tuple[ToolCall, ...]:
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         return () if machine is None else pending_approvals(self.id, machine.state, self._pipeline.tools)
 
     def _checked_decisions(self, decisions: Mapping[str, Decision]) -> Decided:
         self._check_alive()
-        machine = self._driver.machine
+        machine = self._driver.run._machine
         state = None if machine is None else machine.state
         if not isinstance(state, WaitingTools):
             raise WrongState(f"no call of thread {self.id} waits for a person")
@@ -640,8 +638,8 @@ class Thread:
 
     def _check_exhausted(self, run: int) -> None:
         self._check_alive()
-        machine = self._driver.machine
-        if machine is None or machine.exhausted_by is None or run != self._driver.n:
+        machine = self._driver.run._machine
+        if machine is None or machine.exhausted_by is None or run != self._driver.run.n:
             raise WrongState(f"no limit of thread {self.id} is used up")
 
     async def _run_hooks(self, hooks: Awaitable[None]) -> None:
@@ -649,8 +647,8 @@ class Thread:
         try:
             await hooks
         except HookFailed as error:
-            if self._driver.active:
-                await self._driver.abort(error)
+            if self._driver.run.active:
+                await self._driver.stopping.abort(error)
             raise
 
 

@@ -128,6 +128,10 @@ def status_of(machine: TurnMachine) -> RunStatus:
             return "completed"
 
 
+def run_state(run_id: str, machine: TurnMachine) -> RunState:
+    return RunState(run_id=run_id, status=status_of(machine), step=machine.turn, reason=machine.paused)
+
+
 def run_end(run_id: str, machine: TurnMachine) -> RunEnd:
     """How a run has ended, for the middleware."""
     outcome, status = machine.outcome, status_of(machine)

@@ -193,7 +193,7 @@ async def test_a_tool_may_cancel_its_own_thread(build: Build) -> None:
 async def test_a_cancel_that_ends_after_the_next_run_began_leaves_that_run_alone_and_stoppable(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agency.thread.driver.STOP_GRACE", 0.05)
+    monkeypatch.setattr("agency.thread.effect_loop.STOP_GRACE", 0.05)
     release, asked, stopped, told = asyncio.Event(), asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @tool

@@ -389,7 +389,7 @@ async def test_cancel_reaches_running_tools_keeps_what_had_ended_and_leaves_no_c
 async def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_cancel(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agency.thread.driver.STOP_GRACE", 0.02)
+    monkeypatch.setattr("agency.thread.effect_loop.STOP_GRACE", 0.02)
     release = asyncio.Event()
 
     @tool

@@ -17,7 +17,7 @@ from agency.store.timers import timers
 def ring_early(thread: Thread) -> None:
     """Have a thread's next timer ring, whatever the time is."""
     (timer, _), *_ = timers(thread._store)
-    thread._driver.timer_due(timer)
+    thread._driver.timers.due(timer)
 
 
 def buffered(subscription: Subscription) -> int:

@@ -1,0 +1,42 @@
+"""What waits in a thread's inbox, and what of it starts the next run.
+
+A message that comes during a run waits in the inbox: for the run's next checkpoint, or for the run after it. What is
+left there when a run has ended may start the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agency.children.family import NOTE_ORIGIN
+from agency.json_schema import Schema
+from agency.metadata import ThreadMetadata
+from agency.store.draft import Posted
+from agency.turn.state import Limits
+from agency.wire import Wire
+
+AGENT_ORIGIN = "agent"
+"""Of messages from other agents of the family."""
+
+
+class RunTerms(Wire):
+    """What a message says of the run that it is to start; stored with it, as JSON."""
+
+    limits: Limits | None = None
+    output: Schema | None = None
+
+
+def starts_run(thread: ThreadMetadata, posted: Sequence[Posted]) -> bool:
+    """Whether one of these is a reason for a new run. What only middleware have said is none; and a child has reported
+    to its parent when its run has ended, so only a caller can start another."""
+    starts = {None} if thread.parent is not None else {None, NOTE_ORIGIN, AGENT_ORIGIN}
+    return any(post.message.origin in starts for post in posted)
+
+
+def terms_of(posted: Sequence[Posted]) -> RunTerms:
+    """The terms of the run that these start together: the latest word on each."""
+    terms = [RunTerms.model_validate_json(post.terms) for post in posted if post.terms is not None]
+    return RunTerms(
+        limits=next((each.limits for each in reversed(terms) if each.limits is not None), None),
+        output=next((each.output for each in reversed(terms) if each.output is not None), None),
+    )

@@ -1,0 +1,167 @@
+"""The two effects that concern the model: settling the surface of a call, and making the call.
+
+Hooks and the model take time, so both work on drafts of their own and advance the run only if it still waits for them.
+A reply is paid for: it is kept whatever the middleware make of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from agency.children.family import Family
+from agency.clock import now_ms
+from agency.define.hooks import Plan
+from agency.errors import HookFailed, ModelError
+from agency.messages import Usage
+from agency.spending import Spent
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore
+from agency.thread.current_run import Advance, CurrentRun
+from agency.thread.feed import Feed
+from agency.thread.model_calls import ModelCaller
+from agency.thread.pipeline import Pipeline, Review
+from agency.thread.run_endings import RunEndings, aborted_by
+from agency.turn import effects as fx
+from agency.turn.state import WaitingModel
+from agency.wire import sayable_text
+
+
+class SharedBudget(Protocol):
+    """What is beyond the run's own limits: the budget that many threads share."""
+
+    def is_set(self) -> bool: ...
+
+    async def used_up(self, spent: Spent) -> str | None:
+        """Under which code nothing more may be spent, now that this thread has used so much; None to go on."""
+
+
+class ModelEffects:
+    def __init__(
+        self,
+        store: ThreadStore,
+        run: CurrentRun,
+        pipeline: Pipeline,
+        caller: ModelCaller,
+        feed: Feed,
+        family: Family,
+        budget: SharedBudget,
+        endings: RunEndings,
+        advance: Advance,
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._pipeline = pipeline
+        self._caller = caller
+        self._feed = feed
+        self._family = family
+        self._budget = budget
+        self._endings = endings
+        self._advance = advance
+
+    # The surface: prompt, tools, parameters and models of the next call.
+
+    def surface_at_once(self, draft: Draft, request: fx.SyncSurface) -> fx.Input | None:
+        """The answer, if neither middleware nor a budget has a say in it; None if `sync_surface` has to find it."""
+        if self._pipeline.shapes_calls or self._budget.is_set():
+            return None
+        return self._surface_of(draft, request, self._caller.plan(self._pipeline.tools))
+
+    async def sync_surface(self, request: fx.SyncSurface) -> None:
+        run, draft, plan = self._run, self._run.draft(), self._caller.plan(self._pipeline.tools)
+        if self._budget.is_set() and (code := await self._budget.used_up(self._endings.spent())) is not None:
+            if run.awaits(draft.run, request.id):
+                self._advance(draft, [fx.BudgetSpent(id=request.id, at=now_ms(), code=code)])
+            return
+        if self._pipeline.sees_runs_start and not records.is_start_told(self._store, run.n):
+            await self._pipeline.on_run_start(draft, run.id)
+            records.keep_start(draft, run.n)
+        await self._pipeline.plan(draft, run.id, plan)
+        if run.awaits(draft.run, request.id):
+            self._advance(draft, [self._surface_of(draft, request, plan)])
+
+    def _surface_of(self, draft: Draft, request: fx.SyncSurface, plan: Plan) -> fx.Input:
+        try:
+            surface = self._caller.fix_surface(draft, plan)
+        except ModelError as error:
+            return aborted_by(error)
+        children = self._family.spent_in(self._run.n)
+        return fx.SurfaceSynced(id=request.id, at=now_ms(), surface=surface, children=children)
+
+    # The call.
+
+    async def call_model(self, request: fx.CallModel) -> None:
+        await asyncio.sleep(0)  # a model that never waits must not keep others from running, or from canceling it
+        draft, stream = self._run.draft(), self._feed.begin_text(self._run.n)
+        answers: list[fx.Input] = []
+        try:
+            reply = await self._caller.reply(
+                request, self._run.n, self._run.seconds_left(), lambda delta: self._feed.add_text(stream, delta)
+            )
+            answers = await self._review(draft, request, reply)
+        except ModelError as error:
+            answers = await self._failed(draft, request, error)
+        finally:
+            self._feed.end_text(stream)
+        if self._run.awaits(draft.run, request.id):
+            self._advance(draft, answers)
+
+    def used(self) -> fx.Used:
+        """What the model call has used that is being stopped, if one is."""
+        state = self._run.state
+        usage = self._caller.meter.usage if isinstance(state, WaitingModel) else None
+        if usage is None or not isinstance(state, WaitingModel):
+            return fx.Used()
+        return fx.Used(usage=usage, cost_usd=self._caller.cost(state.request, usage))
+
+    async def _failed(self, draft: Draft, request: fx.CallModel, error: ModelError) -> list[fx.Input]:
+        """What the machine is told of a failure. If the request was too large, the middleware may make room."""
+        room_made = False
+        if error.model_code == "ERR_CONTEXT_OVERFLOW":
+            plan, mark = self._caller.plan(self._pipeline.tools), draft.mark()
+            try:
+                room_made = await self._pipeline.on_overflow(draft, self._run.id, plan)
+            except HookFailed as failed:
+                draft.undo(mark)
+                return [aborted_by(failed)]
+        failure = fx.ModelFailure(
+            code=error.model_code,
+            message=sayable_text(str(error)),
+            retryable=error.retryable,
+            retry_after_ms=error.retry_after_ms,
+            request_id=error.request_id,
+            room_made=room_made,
+            usage=error.usage or Usage(),
+            cost_usd=0.0 if error.usage is None else self._caller.cost(request.request, error.usage),
+        )
+        return [fx.ModelFailed(id=request.id, at=now_ms(), failure=failure)]
+
+    async def _review(self, draft: Draft, request: fx.CallModel, reply: fx.ModelReply) -> list[fx.Input]:
+        """Show a reply to the middleware. It is kept even if one of them fails on it."""
+        review, mark = Review(), draft.mark()
+        failed: list[fx.Input] = []
+        try:
+            await self._pipeline.on_model_result(draft, self._run.id, reply, review)
+        except HookFailed as error:
+            draft.undo(mark)
+            failed = [aborted_by(error)]
+        output, refused = self._caller.judge(reply, self._run.machine.said)
+        refused = {**review.refused, **refused}
+        replied = fx.ModelReplied(
+            id=request.id,
+            at=now_ms(),
+            reply=reply,
+            ask={call_id: ask for call_id, ask in review.ask.items() if call_id not in refused},
+            seen_by=tuple(review.seen_by),
+            cost_usd=self._caller.cost(request.request, reply.usage),
+            output=output,
+            refused=refused,
+            hidden=self._hidden(reply),
+        )
+        return [replied, *failed]
+
+    def _hidden(self, reply: fx.ModelReply) -> dict[str, tuple[str, ...]]:
+        """The arguments of its calls that people are not shown."""
+        tools = ((call.id, self._pipeline.tools.get(call.name)) for call in reply.tool_calls)
+        return {call_id: tool.hidden for call_id, tool in tools if tool is not None and tool.hidden}

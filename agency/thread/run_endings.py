@@ -1,0 +1,131 @@
+"""The end of a run: what is closed in the commit that ends it, and what the middleware are told after it.
+
+`close` stages and never awaits, for it is part of the commit in which the run ends. The hooks `on_run_end` take time,
+so they run after that commit, each end in a task of its own. The file remembers which ends are untold: if telling is
+cut short, it is done again when the thread is next open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from agency.children import outbox, rows
+from agency.children.family import Family
+from agency.children.reports import report_of
+from agency.clock import now_ms
+from agency.define.hooks import RunEnd
+from agency.errors import AgencyError, HookFailed, ModelError
+from agency.metadata import ThreadMetadata
+from agency.spending import Spent
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore, run_id
+from agency.store.timers import drop_timers
+from agency.thread.current_run import CurrentRun
+from agency.thread.pipeline import Pipeline
+from agency.thread.views import run_end
+from agency.turn.effects import RunAborted
+from agency.turn.machine import TurnMachine
+from agency.turn.outcomes import CANCELED, Stopped, TurnOutcome
+from agency.turn.state import TurnCheckpoint
+from agency.wire import sayable_text
+
+
+class RunEndings:
+    def __init__(
+        self,
+        store: ThreadStore,
+        run: CurrentRun,
+        thread: ThreadMetadata,
+        pipeline: Pipeline,
+        family: Family,
+        commit: Callable[[Draft], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._thread = thread
+        self._pipeline = pipeline
+        self._family = family
+        self._commit = commit
+        self._fail = fail
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._spent = records.spent(store)  # by the runs that have ended
+
+    def spent(self) -> Spent:
+        """What all runs of the thread have used so far, children left out."""
+        return self._spent + self._run.spent()
+
+    def close(self, draft: Draft, outcome: TurnOutcome, *, drops_queue: bool) -> None:
+        """The run has ended: call back its children, keep what was sent too late, and report to the parent."""
+        last = draft.events.pop()  # the run's own end comes after that of its children
+        may_go_on = not isinstance(outcome, Stopped) and self._thread.parent is None
+        self._family.call_back(draft, but_background=may_go_on)
+        draft.emit(last)
+        if outcome == CANCELED:  # otherwise the next run begins with what came too late for this one
+            self._keep_late_messages(draft, drops_queue)
+        drop_timers(draft, "sleep", "approval")
+        rows.drop_waits(draft)
+        records.forget_all_calls(draft)
+        if self._pipeline.sees_runs_end:
+            records.keep_end(draft, self._run.n)
+        self._spent += self._run.machine.spent(now_ms())
+        records.save_spent(draft, self._spent)
+        self._report(draft, outcome)
+
+    def _keep_late_messages(self, draft: Draft, drops_queue: bool) -> None:
+        late = records.take_inbox(self._store, draft, next_run=drops_queue)
+        ids = (f"m{self._run.n}.late{i}" for i in range(1, len(late) + 1))
+        draft.messages += (post.message.model_copy(update={"id": each}) for post, each in zip(late, ids, strict=True))
+
+    def _report(self, draft: Draft, outcome: TurnOutcome) -> None:
+        """Tell the parent, once: what a child does in later runs is not what its parent asked for."""
+        parent = self._thread.parent
+        if parent is not None and self._run.n == 1:
+            files = self._pipeline.handed_back(draft, parent.returns)
+            outbox.send(draft, report_of(self._thread, outcome, self._spent + self._family.spent(), files))
+
+    # Telling the middleware.
+
+    @property
+    def busy(self) -> bool:
+        """Whether the end of a run is being told."""
+        return any(not task.done() for task in self._tasks)
+
+    def tell(self, n: int | None = None) -> None:
+        """Tell the middleware of the ends that are still untold: all, or that of one run."""
+        for run in records.untold_ends(self._store, n):
+            ended = run_end(run_id(self._thread.id, run.n), TurnMachine(TurnCheckpoint.load(run.machine)))
+            task = asyncio.create_task(self._tell(run.n, ended), name=f"after {ended.run_id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, n: int, ended: RunEnd) -> None:
+        draft = self._store.draft(n)
+        try:
+            await self._pipeline.on_run_end(draft, ended)
+            records.forget_end(draft, n)
+            if not self._closed:
+                self._commit(draft)
+        except Exception as error:
+            self._fail(error)
+
+    def stop(self) -> None:
+        """Tell no more, and commit nothing of what is being told."""
+        self._closed = True
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
+
+
+def aborted_by(error: Exception) -> RunAborted:
+    """The end of a run by an error that is not the model's own: a hook's, or ours."""
+    reason: Literal["middleware_abort", "runtime_error"] = (
+        "middleware_abort" if isinstance(error, HookFailed) else "runtime_error"
+    )
+    code, message = AgencyError.code, f"{type(error).__name__}: {error}"
+    if isinstance(error, AgencyError):
+        code, message = error.model_code if isinstance(error, ModelError) else error.code, str(error)
+    return RunAborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))
