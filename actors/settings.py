@@ -15,7 +15,7 @@ from agency.define.system import load_system as load
 from agency.errors import DefinitionError
 from agency.messages import MESSAGE_CHARS
 from agency.models.providers.entry import Provider, ProviderName
-from agency.store.store import Storage
+from agency.store.sqlite import Storage
 from agency.wire import explain
 
 

@@ -46,7 +46,7 @@ from agency.runtime import ThreadProgress
 from agency.spending import Spent
 from agency.store.forking import find_origin, make_fork
 from agency.store.looking import glance, holds_thread
-from agency.store.store import Storage
+from agency.store.sqlite import Storage
 from agency.thread.calls import perform
 from agency.thread.invocation import checked_invocation
 from agency.thread.thread import Thread

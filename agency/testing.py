@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from agency.messages import ToolCall, Usage
 from agency.models.interface import Capability, ModelRequest, OnDelta
 from agency.models.providers.entry import Price
-from agency.store import store
+from agency.store import sqlite
 from agency.turn.effects import ModelReply
 
 Line = str | ToolCall | ModelReply | Sequence[ToolCall] | Exception
@@ -101,4 +101,4 @@ def die_at_commit(n: int, when: Literal["before", "after"]) -> None:
         if moment == when and next(left) == n:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    store.commit_hook = hook
+    sqlite.commit_hook = hook

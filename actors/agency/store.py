@@ -8,8 +8,8 @@ is kept in memory, so two activations of one agency, should they ever meet, do e
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,23 @@ from pydantic_core import from_json
 from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
 from agency.approvals.rules import NO_POLICY, Policy
 from agency.define.blueprint import Blueprint
-from agency.errors import NewerStore, NotFound, StoreError
+from agency.errors import NotFound
 from agency.events import OURS, timestamp
 from agency.json_schema import Schema
 from agency.messages import Message
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
+from agency.store import sqlite
 from agency.store.forking import Cut
-from agency.store.store import Storage
+from agency.store.sqlite import Layout, Storage, Transaction
 from agency.thread.views import Part
 from agency.turn.state import Limits
 from agency.wire import Wire
 
 APPLICATION_ID = 0x41474359  # "AGCY"
 
-STEPS = [
+STEPS = (
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
     CREATE TABLE blueprints (
@@ -87,10 +88,10 @@ STEPS = [
     CREATE INDEX schedule_runs_waiting ON schedule_runs (status, seq) WHERE status IN ('queued', 'starting');
     CREATE INDEX schedule_runs_at_work ON schedule_runs (thread) WHERE status IN ('starting', 'started');
     """,
-]
+)
 """From nothing to the newest version; a released step is never edited."""
 
-BUSY_SECONDS = 10
+LAYOUT = Layout("an agency", APPLICATION_ID, STEPS, unmarked=True)
 
 
 class Creation(Wire):
@@ -121,44 +122,19 @@ class AgencyStore:
         if create is None and not path.exists():
             raise NotFound(f"there is no agency {path.parent.name!r}")
         (path.parent / "threads").mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
-        store = cls(db, path)
-        try:
-            db.execute(f"PRAGMA journal_mode = {storage.journal}")
-            db.execute(f"PRAGMA synchronous = {storage.sync}")
-            store._prepare(create)
-        except BaseException as error:
-            db.close()
-            if isinstance(error, sqlite3.Error):
-                raise StoreError(f"cannot open {path}: {error}") from error
-            raise
-        return store
+        with sqlite.store_errors("open", path):
+            db = sqlite.connect(path)
+            try:
+                sqlite.use_journal(db, storage)
+                sqlite.use_sync(db, storage.sync)
+                _prepare(db, path, create)
+            except BaseException:
+                db.close()
+                raise
+        return cls(db, path)
 
     def close(self) -> None:
         self._db.close()
-
-    def _prepare(self, create: AgencyInfo | None) -> None:
-        statements: list[tuple[str, Sequence[str | int]]] = []
-        version, application = self._pragma("user_version"), self._pragma("application_id")
-        if version > len(STEPS):
-            raise NewerStore(f"{self._path} has version {version} and this release knows up to {len(STEPS)}")
-        if application not in (0, APPLICATION_ID):
-            raise StoreError(f"{self._path} is an SQLite file, but not an agency's")
-        if version < len(STEPS):
-            for step in STEPS[version:]:
-                statements += [(each, ()) for each in step.split(";") if each.strip()]
-            statements += [(f"PRAGMA user_version = {len(STEPS)}", ())]
-            statements += [(f"PRAGMA application_id = {APPLICATION_ID}", ())]
-        if create is not None:
-            statements += [
-                ("INSERT OR IGNORE INTO meta VALUES (?, ?)", row)
-                for row in (("id", create.id), ("name", create.name), ("created_at", create.created_at))
-            ]
-        if statements:
-            self.write(*statements)
-
-    def _pragma(self, name: str) -> int:
-        return int((self.rows(f"PRAGMA {name}"))[0][0])
 
     def write(self, *statements: tuple[str, Sequence[str | int | None]]) -> None:
         """All of them, or none."""
@@ -166,18 +142,8 @@ class AgencyStore:
             for sql, params in statements:
                 db.execute(sql, params)
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield self._db
-            self._db.execute("COMMIT")
-        except BaseException as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise StoreError(f"cannot write {self._path}: {error}") from error
-            raise
+    def transaction(self) -> Transaction:
+        return Transaction(self._db, self._path)
 
     def rows(self, sql: str, params: Sequence[str | int] = ()) -> list[Any]:
         return self._db.execute(sql, params).fetchall()
@@ -335,6 +301,19 @@ class AgencyStore:
         self.write(("DELETE FROM threads WHERE id = ?", (thread_id,)))
 
 
+def _prepare(db: sqlite3.Connection, path: Path, create: AgencyInfo | None) -> None:
+    """Bring the file to the newest version, and write who the agency is if it is being created."""
+    if sqlite.version_of(db, path, LAYOUT) == len(STEPS) and create is None:
+        return
+    with Transaction(db, path, "open"):
+        version = sqlite.version_of(db, path, LAYOUT)  # again, now that no other process can write
+        if version < len(STEPS):
+            sqlite.take_steps(db, LAYOUT, version)
+        if create is not None:
+            rows = (("id", create.id), ("name", create.name), ("created_at", create.created_at))
+            db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", rows)
+
+
 _CALL_OFF = """
     UPDATE schedule_runs SET status = 'canceled', error = 'the thread was deleted'
     WHERE status IN ('starting', 'started') AND thread IN (SELECT id FROM threads WHERE state = 'deleting')
@@ -452,8 +431,5 @@ def _peek(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, .
 def _look(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, ...]]:
     if not path.exists():
         return []
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS)
-    try:
+    with closing(sqlite.connect(path)) as db:
         return db.execute(sql, params).fetchall()
-    finally:
-        db.close()

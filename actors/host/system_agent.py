@@ -23,7 +23,7 @@ from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
 from agency.store.draft import When
 from agency.store.forking import Cut, make_fork
-from agency.store.store import Storage
+from agency.store.sqlite import Storage
 from agency.thread.feed import Reader
 from agency.thread.invocation import checked_invocation
 from agency.thread.thread import Thread

@@ -24,10 +24,11 @@ from agency.clock import now_ms
 from agency.errors import InvalidInput, NotFound, StoreError, WrongState
 from agency.events import timestamp
 from agency.metadata import ForkInfo, ThreadMetadata
-from agency.store import history, schema
+from agency.store import history, schema, sqlite
 from agency.store.cutting import CutRun, cut_run, last_run
 from agency.store.looking import holds_thread, look
-from agency.store.store import ADD_EVENT, ADD_MESSAGE, LOCAL, Storage, commit, event_row, stored_message
+from agency.store.sqlite import LOCAL, Storage
+from agency.store.store import ADD_EVENT, ADD_MESSAGE, event_row, stored_message
 from agency.wire import Wire
 
 _LEFT_BEHIND = ("inbox", "outbox", "timers", "effects", "surface", "requests", "waits")
@@ -110,7 +111,7 @@ def find_origin(path: Path, *, after: int | None = None, before: str | None = No
 
 
 def _facts(db: sqlite3.Connection, path: Path, message: str | None) -> _Facts | None:
-    version = schema.check(db, str(path))
+    version = schema.check(db, path)
     if version == 0:
         return None
     db.execute("BEGIN")  # all of it as it was at one moment
@@ -147,15 +148,14 @@ def make_fork(source: Path, target: Path, metadata: ThreadMetadata, cut: Cut, st
         left_over.unlink(missing_ok=True)
     new = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with closing(sqlite3.connect(new, isolation_level=None, cached_statements=0)) as db:
-            # Nobody else has the file yet; only a machine that may lose its power has to wait for the disk.
-            db.execute(f"PRAGMA synchronous = {'OFF' if storage.sync == 'NORMAL' else storage.sync}")
+        with closing(sqlite.connect(new, cached_statements=0)) as db:
+            sqlite.use_sync(db, storage.first_sync)
             _copy(source, db)
             db.execute("PRAGMA journal_mode = MEMORY")
             db.execute("PRAGMA recursive_triggers = ON")
             db.execute("BEGIN IMMEDIATE")
             _cut_off(db, source, metadata, cut)
-            commit(db)
+            sqlite.commit(db)
         if not holds_thread(target):
             os.link(new, target)  # all at once, and never over another's
     except FileExistsError:
@@ -178,7 +178,7 @@ def _copy(source: Path, db: sqlite3.Connection) -> None:
 
 def _cut_off(db: sqlite3.Connection, source: Path, metadata: ThreadMetadata, cut: Cut) -> None:
     """Make of the copy of a thread what the fork begins with."""
-    schema.migrate(db, schema.check(db, str(source)))
+    schema.migrate(db, schema.check(db, source))
     (last,) = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
     if not history.known_since(db) <= cut.seq <= last:
         raise NotFound(f"thread {source.stem!r} no longer has what it was after event {cut.seq}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from agency.errors import NewerStore, NotAThreadStore, StoreError
 from agency.events import Event
 from agency.spending import Spent
-from agency.store import schema
+from agency.store import schema, sqlite
 from agency.store.store import event_of
 from agency.turn.machine import TurnMachine
 from agency.turn.state import PauseReason, RunStatus, TurnCheckpoint
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
-BUSY_SECONDS = 10
 ATTEMPTS = 10
 CHILDREN_TELL = 2
 """The version of a file since which it holds what children have used."""
@@ -137,7 +137,7 @@ def events_between(path: Path, first: int, last: int, born: str) -> list[Event]:
 def _is_nobodys(path: Path) -> bool:
     """Whether there is no thread in a file, or no file."""
     try:
-        return not path.exists() or look(path, lambda db: schema.check(db, str(path))) == 0
+        return not path.exists() or look(path, lambda db: schema.check(db, path)) == 0
     except (NewerStore, NotAThreadStore) as error:
         log.warning("what it tells is left out: %s", error)
         return True
@@ -152,22 +152,19 @@ def look(path: Path, read: Callable[[sqlite3.Connection], Found]) -> Found:
             break
         before = _stamp(path)
         try:
-            found = _read(path, "mode=ro&immutable=1", read)
+            found = _read(path, "ro&immutable=1", read)
         except (sqlite3.Error, StoreError):
             if _stamp(path) == before:
                 raise
         else:
             if _stamp(path) == before:
                 return found
-    return _read(path, "mode=rw", read)
+    return _read(path, "rw", read)
 
 
-def _read(path: Path, mode: str, read: Callable[[sqlite3.Connection], Found]) -> Found:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
-    try:
+def _read(path: Path, mode: sqlite.Mode, read: Callable[[sqlite3.Connection], Found]) -> Found:
+    with closing(sqlite.connect(path, mode)) as db:
         return read(db)
-    finally:
-        db.close()
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -1,8 +1,7 @@
-"""The layout of a thread's file, as a list of steps from nothing to the newest version.
+"""The layout of a thread's file: its own tables, and those that middleware keep in it.
 
-A step, once released, is never edited: old files must open for ever. `PRAGMA user_version` is the number of steps that
-a file has taken; `PRAGMA application_id` marks it as ours. Pages are small because a thread is: every table takes at
-least one page, and every commit writes whole pages.
+A released step is never edited (see `sqlite.Layout`). Pages are small because a thread is: every table takes at least
+one page, and every commit writes whole pages (docs/decisions/0005).
 """
 
 from __future__ import annotations
@@ -10,14 +9,16 @@ from __future__ import annotations
 import functools
 import sqlite3
 from collections.abc import Mapping
+from pathlib import Path
 
 from agency.errors import NewerStore, NotAThreadStore
-from agency.store import history
+from agency.store import history, sqlite
+from agency.store.sqlite import Layout
 
 APPLICATION_ID = 0x41474E43  # "AGNC"
 PAGE_SIZE = 1024
 
-STEPS: list[str] = [
+STEPS = (
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
     CREATE TABLE messages (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
@@ -66,51 +67,28 @@ STEPS: list[str] = [
     ALTER TABLE messages ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE undo (n INTEGER PRIMARY KEY, at INTEGER NOT NULL, sql TEXT NOT NULL) STRICT;
     """,
-]
+)
+
+LAYOUT = Layout("a thread", APPLICATION_ID, STEPS, NotAThreadStore)
 
 HISTORY = 3
 """The version since which a file knows what it was."""
 
 
-def check(db: sqlite3.Connection, path: str) -> int:
-    """The file's version; 0 is an empty file. Refuses, without touching it, a file that is not for us."""
-    snapshot = not db.in_transaction  # somebody else may be creating it right now
-    try:
-        if snapshot:
-            db.execute("BEGIN")
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        if snapshot:
-            db.execute("ROLLBACK")
-    except sqlite3.OperationalError:
-        raise  # no room, no rights, too many open files: not the file's fault
-    except sqlite3.DatabaseError as error:
-        raise NotAThreadStore(f"{path} is not a thread's file, or is damaged: {error}") from error
-    if application != APPLICATION_ID and (tables or version or application):
-        raise NotAThreadStore(f"{path} is an SQLite file, but not a thread's")
-    if version > len(STEPS):
-        raise NewerStore(
-            f"{path} has version {version} and this release knows up to {len(STEPS)}: "
-            "open it with the release that wrote it, or a newer one"
-        )
-    return int(version)
+def check(db: sqlite3.Connection, path: Path) -> int:
+    """The file's version; 0 is an empty file. Raises if it is no thread's, or newer than this release."""
+    return sqlite.version_of(db, path, LAYOUT)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:
     """Take the steps that are missing. The caller has begun the transaction, so it is all or nothing."""
-    if version == len(STEPS):
+    if version == len(LAYOUT.steps):
         return
-    history.leave(db)
-    for step in STEPS[version:]:
-        for statement in step.split(";"):
-            if statement.strip():
-                db.execute(statement)
+    history.leave(db)  # no step could rename or drop a column that an undo trigger names
+    sqlite.take_steps(db, LAYOUT, version)
     history.follow(db)
     if 0 < version < HISTORY:
         history.begin(db)
-    db.execute(f"PRAGMA user_version = {len(STEPS)}")
-    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 Tables = Mapping[str, tuple[str, ...]]

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -24,11 +23,12 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from agency.clock import now_ms
-from agency.errors import NotFound, StaleActivation, StoreError, WrongState
+from agency.errors import NotFound, StaleActivation, WrongState
 from agency.events import Event, EventType, NewEvent, timestamp
 from agency.messages import Message
-from agency.store import history, schema
+from agency.store import history, schema, sqlite
 from agency.store.draft import Draft, Row, Statement, Value
+from agency.store.sqlite import LOCAL, Storage
 
 EVENT_TYPES = tuple(EventType)
 """Events are stored by their place in this list, so new types go to its end."""
@@ -38,37 +38,6 @@ _CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
 _ADD_TO_INBOX = "INSERT INTO inbox (body, timing, terms) VALUES (?, ?, ?)"
 ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?)"
 ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
-
-JOURNAL_ATTEMPTS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """What the files lie on.
-
-    `synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the machine's power. `shared`
-    is for a file system that several machines mount: WAL needs memory that all who open a file share, so a rollback
-    journal takes its place, and every commit is synced, because to the others a lost machine is a lost power supply.
-    """
-
-    synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
-    shared: bool = False
-
-    @property
-    def journal(self) -> Literal["WAL", "TRUNCATE"]:
-        return "TRUNCATE" if self.shared else "WAL"
-
-    @property
-    def sync(self) -> Literal["NORMAL", "FULL"]:
-        return "FULL" if self.shared else self.synchronous
-
-
-LOCAL = Storage()
-
-CommitHook = Callable[[Literal["before", "after"]], None]
-
-commit_hook: CommitHook | None = None
-"""Called around every transaction of every store, so that tests can have the process die there."""
 
 
 class ThreadStore:
@@ -107,27 +76,21 @@ class ThreadStore:
                 raise NotFound(f"there is no thread at {path}; to create one, name its agent")
             if not storage.shared:
                 _write_template(path, tables or {})
-        try:
-            db = _connect(str(path))
-        except sqlite3.Error as error:
-            raise StoreError(f"cannot open {path}: {error}") from error
-        try:
-            if schema.check(db, str(path)) == 0:
-                if create is None:
-                    raise NotFound(f"{path} holds no thread")
-                db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
-            _use_journal(db, storage.journal)
-            # The first commit to a new WAL would sync its header; with NORMAL that adds nothing but a wait.
-            db.execute(f"PRAGMA synchronous = {'OFF' if storage.sync == 'NORMAL' else storage.sync}")
-            epoch = _take_over(db, path, create)
-            db.execute(f"PRAGMA synchronous = {storage.sync}")
-            return cls(db, path, epoch, storage)
-        except sqlite3.Error as error:
-            db.close()
-            raise StoreError(f"cannot open {path}: {error}") from error
-        except BaseException:
-            db.close()
-            raise
+        with sqlite.store_errors("open", path):
+            db = _connect(path, "rwc")
+            try:
+                if schema.check(db, path) == 0:
+                    if create is None:
+                        raise NotFound(f"{path} holds no thread")
+                    db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+                sqlite.use_journal(db, storage)
+                sqlite.use_sync(db, storage.first_sync)
+                epoch = _take_over(db, path, create)
+                sqlite.use_sync(db, storage.sync)
+                return cls(db, path, epoch, storage)
+            except BaseException:
+                db.close()
+                raise
 
     def close(self) -> None:
         self.closed = True
@@ -155,11 +118,10 @@ class ThreadStore:
         """The connection, opened again if it was let go. Whoever uses it holds the lock."""
         self.used = time.monotonic()
         if self._connection is None:
-            try:
-                self._connection = _connect(f"{self.path.absolute().as_uri()}?mode=rw")
-                self._connection.execute(f"PRAGMA synchronous = {self._storage.sync}")
-            except sqlite3.Error as error:
-                raise StoreError(f"cannot open {self.path} again: {error}") from error
+            with sqlite.store_errors("reopen", self.path):
+                db = _connect(self.path, "rw")
+                sqlite.use_sync(db, self._storage.sync)
+                self._connection = db
         return self._connection
 
     def draft(self, run: int = 0) -> Draft:
@@ -200,23 +162,16 @@ class ThreadStore:
         self._transact(write)
 
     def _transact(self, write: Callable[[sqlite3.Connection], None]) -> None:
-        """Write in one transaction; nothing at all if the file is somebody else's by now."""
+        """Write in one transaction; nothing at all if another activation has opened the file since."""
         with self._lock:
             self._check_open()
-            db = self._db
-            try:
-                db.execute("BEGIN IMMEDIATE")
+            with sqlite.Transaction(self._db, self.path) as db:
                 (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
                 if epoch != self.epoch:
-                    raise StaleActivation(f"{self.path} was opened by somebody else (epoch {epoch}, ours {self.epoch})")
+                    raise StaleActivation(
+                        f"{self.path} was opened by another activation (epoch {epoch}, ours {self.epoch})"
+                    )
                 write(db)
-                commit(db)
-            except BaseException as error:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                if isinstance(error, sqlite3.Error):
-                    raise StoreError(f"cannot write {self.path}: {error}") from error
-                raise
 
     # Reading.
 
@@ -281,22 +236,10 @@ def run_id(thread_id: str, run: int) -> str:
     return f"{thread_id}.{run}"
 
 
-def _connect(where: str) -> sqlite3.Connection:
-    uri = where.startswith("file:")
-    db = sqlite3.connect(
-        where, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=10, uri=uri
-    )
+def _connect(path: Path, mode: sqlite.Mode) -> sqlite3.Connection:
+    db = sqlite.connect(path, mode, any_thread=True, cached_statements=256)
     db.execute("PRAGMA recursive_triggers = ON")  # else what REPLACE removes is missing in the history
     return db
-
-
-def commit(db: sqlite3.Connection) -> None:
-    """Commit, and let tests have the process die before or after it."""
-    if commit_hook is not None:
-        commit_hook("before")
-    db.execute("COMMIT")
-    if commit_hook is not None:
-        commit_hook("after")
 
 
 def _write_template(path: Path, tables: schema.Tables) -> None:
@@ -310,29 +253,13 @@ def _write_template(path: Path, tables: schema.Tables) -> None:
             new.unlink(missing_ok=True)
 
 
-def _use_journal(db: sqlite3.Connection, mode: Literal["WAL", "TRUNCATE"]) -> None:
-    """Two who open a new file at once get in each other's way here, and SQLite does not wait by itself."""
-    for attempt in range(JOURNAL_ATTEMPTS):
-        try:
-            (got,) = db.execute(f"PRAGMA journal_mode = {mode}").fetchone()
-            if got.upper() == mode:
-                return
-            raise sqlite3.OperationalError(f"the journal mode stays {got}")
-        except sqlite3.OperationalError:
-            if attempt == JOURNAL_ATTEMPTS - 1:
-                raise
-            time.sleep(0.01)
-
-
 def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | None) -> int:
     """Bring the file to our version and make its next epoch ours, all in one transaction.
 
-    Until its first event is there, a thread is being created, and whoever comes to create it begins anew.
+    Until its first event is there, a thread is being created, and each activation that comes to create it begins anew.
     """
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        version = schema.check(db, str(path))  # again, now that nobody else can write
-        schema.migrate(db, version)
+    with sqlite.Transaction(db, path, "open"):
+        schema.migrate(db, schema.check(db, path))  # checked again, now that no other process can write
         if not db.execute("SELECT EXISTS (SELECT 1 FROM events)").fetchone()[0]:
             if create is None:
                 raise NotFound(f"{path} holds no thread")
@@ -340,9 +267,4 @@ def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | N
             db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
-        commit(db)
-        return int(epoch)
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+    return int(epoch)

@@ -38,7 +38,8 @@ from agency.store import records
 from agency.store.draft import Draft, When
 from agency.store.forking import OWN_EVENTS
 from agency.store.past import run_so_far
-from agency.store.store import LOCAL, Storage, ThreadStore, run_id
+from agency.store.sqlite import LOCAL, Storage
+from agency.store.store import ThreadStore, run_id
 from agency.store.timers import next_due
 from agency.thread.calls import CallRunner
 from agency.thread.driver import Driver

@@ -23,7 +23,7 @@ from agency.messages import Usage
 from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
-from agency.store.store import LOCAL
+from agency.store.sqlite import LOCAL
 
 BORN = "2025-01-01T00:00:00.000Z"
 CLERK = Blueprint(name="clerk", description="-", prompt="-")

@@ -14,7 +14,7 @@ from actors.address import Address, Files
 from actors.agency.store import AgencyStore
 from agency import RunEnvelope, WrongState
 from agency.api.tenancy import Budget
-from agency.store.store import LOCAL
+from agency.store.sqlite import LOCAL
 from tests.support.clusters import Install, asleep, directory_of
 from tests.support.scripted_system import calls, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually

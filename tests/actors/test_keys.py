@@ -19,7 +19,7 @@ from actors.agency.store import APPLICATION_ID, STEPS, AgencyStore
 from actors.directory.tickets import Tickets
 from agency import InvalidInput, NotFound
 from agency.api.tenancy import AgencyInfo, KeyInfo
-from agency.store.store import LOCAL
+from agency.store.sqlite import LOCAL
 from tests.support.clusters import Install, directory_of
 from tests.support.paths import ROOT
 from tests.support.scripted_system import say, script

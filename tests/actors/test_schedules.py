@@ -17,7 +17,7 @@ from actors.agency.store import STEPS, AgencyStore, peek_due
 from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongState
 from agency.events import timestamp
 from agency.schedules.occurrences import instant
-from agency.store.store import LOCAL
+from agency.store.sqlite import LOCAL
 from tests.support.clusters import Install, directory_of
 from tests.support.lone_agency import HOUR, MINUTE, MONDAY, LoneAgency
 from tests.support.scripted_system import say, script

@@ -13,7 +13,7 @@ from actors.agency.store import AgencyStore
 from actors.host.terms import TermsCache
 from agency.api.tenancy import AgencyInfo, Budget
 from agency.models.providers.entry import Provider
-from agency.store.store import LOCAL
+from agency.store.sqlite import LOCAL
 
 AT = "2025-01-01T00:00:00.000Z"
 COMMON, MINE = (Provider(api="openai", base_url=f"http://localhost/{name}") for name in ("common", "mine"))

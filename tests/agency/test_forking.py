@@ -38,18 +38,19 @@ from agency import (
     tool,
 )
 from agency.metadata import ForkInfo
-from agency.store import store as store_module
+from agency.store import sqlite
 from agency.store.cutting import NOT_RUN
 from agency.store.forking import Cut, find_origin, make_fork
 from agency.store.looking import glance
-from agency.store.store import Storage, ThreadStore
+from agency.store.sqlite import Storage
+from agency.store.store import EVENT_TYPES, ThreadStore
 from agency.testing import Line, ScriptedModel, call
 from tests.support.forked_story import LONG, OWNED, State, build, events_of, fork, look, state_of, tell
 from tests.support.thread_files import messages_of
 
 
 def types_of(path: Path) -> list[EventType]:
-    return [store_module.EVENT_TYPES[row[2]] for row in events_of(path)]
+    return [EVENT_TYPES[row[2]] for row in events_of(path)]
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
             if tables.issuperset(OWNED):
                 recorded[len(told)].append(state_of(path))
 
-    store_module.commit_hook = record
+    sqlite.commit_hook = record
     try:
         asyncio.run(tell(folder))
     finally:
-        store_module.commit_hook = None
+        sqlite.commit_hook = None
     assert len(recorded) > 15
     return Story(path, recorded)
 

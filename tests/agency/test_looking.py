@@ -10,9 +10,10 @@ import pytest
 
 from agency import events
 from agency.errors import StoreError
-from agency.store import looking
+from agency.store import looking, sqlite
 from agency.store.looking import Glance, events_between, glance
-from agency.store.store import LOCAL, Storage, ThreadStore
+from agency.store.sqlite import LOCAL, Storage
+from agency.store.store import ThreadStore
 
 BORN = "2025-01-01T00:00:00.000Z"
 META = {"thread_id": "t", "metadata": f'{{"createdAt": "{BORN}"}}', "blueprint": "{}"}
@@ -103,7 +104,7 @@ def test_what_was_written_while_it_was_read_is_read_again(tmp_path: Path, monkey
 def test_a_file_that_cannot_be_read_now_is_said_to_be_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.db"
     ThreadStore.open(path, create=META, storage=Storage(shared=True)).close()
-    monkeypatch.setattr(looking, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="locked"):

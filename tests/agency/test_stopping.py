@@ -30,7 +30,7 @@ from agency import (
     open_thread,
     tool,
 )
-from agency.store import store
+from agency.store import sqlite
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
 
@@ -483,11 +483,11 @@ async def test_a_message_too_late_for_a_run_survives_a_crash_between_that_run_an
         await thread.send("order 7?")
         await end.started.wait()
         await thread.send("and order 8?")
-        monkeypatch.setattr(store, "commit_hook", crash_between_the_runs)
+        monkeypatch.setattr(sqlite, "commit_hook", crash_between_the_runs)
         end.go_on.set()
         with pytest.raises(OSError, match="the disk is gone"):
             await thread.wait(PATIENCE)
-    monkeypatch.setattr(store, "commit_hook", None)
+    monkeypatch.setattr(sqlite, "commit_hook", None)
     assert crashes == ["crash"]
     async with open_thread(system, path) as thread:
         result = await thread.wait(PATIENCE)

@@ -6,6 +6,7 @@ import pickle
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivati
 from agency.store import records, schema
 from agency.store.draft import Draft
 from agency.store.looking import glance, holds_thread
-from agency.store.store import Storage, ThreadStore
+from agency.store.sqlite import Storage
+from agency.store.store import ThreadStore
 from agency.store.timers import Timer, drop_timer, set_timer, timers
 
 NEW = {"thread_id": "thr_1"}
@@ -146,12 +148,14 @@ def test_a_newer_file_is_refused_untouched(store: ThreadStore) -> None:
 def test_an_older_file_is_migrated_when_it_is_opened(store: ThreadStore, monkeypatch: pytest.MonkeyPatch) -> None:
     add(store, "old")
     store.close()
-    monkeypatch.setattr(schema, "STEPS", [*schema.STEPS, "CREATE TABLE later (x INTEGER) STRICT"])
+    released = schema.LAYOUT
+    later = (*released.steps, "CREATE TABLE later (x INTEGER) STRICT")
+    monkeypatch.setattr(schema, "LAYOUT", replace(released, steps=later))
     again = ThreadStore.open(store.path)
     assert again.query("SELECT count(*) FROM later") == [(0,)]
     assert [message.content for message in again.messages()] == ["old"]
     again.close()
-    monkeypatch.setattr(schema, "STEPS", schema.STEPS[:-1])
+    monkeypatch.setattr(schema, "LAYOUT", released)
     with pytest.raises(NewerStore):
         ThreadStore.open(store.path)
 
@@ -161,7 +165,7 @@ def test_a_migration_that_fails_leaves_the_old_version(store: ThreadStore, monke
     store.close()
     broken = "CREATE TABLE half (x INTEGER) STRICT; CREATE TABLE half (x INTEGER) STRICT"
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "STEPS", [*schema.STEPS, broken])
+        patched.setattr(schema, "LAYOUT", replace(schema.LAYOUT, steps=(*schema.STEPS, broken)))
         with pytest.raises(StoreError, match="half"):
             ThreadStore.open(store.path)
     again = ThreadStore.open(store.path)
@@ -255,7 +259,7 @@ def test_a_store_whose_file_is_gone_does_not_come_back_as_a_new_one(store: Threa
     add(store, "a")
     store.doze()
     store.path.unlink()
-    with pytest.raises(StoreError, match="again"):
+    with pytest.raises(StoreError, match="reopen"):
         add(store, "b")
     assert not store.path.exists()
 

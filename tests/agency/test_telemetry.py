@@ -36,7 +36,8 @@ from agency import (
 )
 from agency.events import EventType
 from agency.models.interface import Capability
-from agency.store import store
+from agency.store import sqlite
+from agency.store.store import EVENT_TYPES
 from agency.telemetry import TracingObserver
 from agency.testing import Line, Script, ScriptedModel, call
 from middleware import hitl, subagents
@@ -188,7 +189,7 @@ async def test_spans_begin_and_end_with_the_events_that_tell_of_it(tmp_path: Pat
         await thread.wait(PATIENCE)
         times = dict[EventType, list[int]]()
         for ts, code in query(tmp_path / f"{thread.id}.db", "SELECT ts, type FROM events ORDER BY seq"):
-            times.setdefault(store.EVENT_TYPES[code], []).append(ts * 1_000_000)
+            times.setdefault(EVENT_TYPES[code], []).append(ts * 1_000_000)
 
     def spent(name: str) -> list[tuple[int | None, int | None]]:
         return [(span.start_time, span.end_time) for span in named(exporter, name)]
@@ -376,7 +377,7 @@ class Death:
 @pytest.fixture
 def no_death() -> Iterator[None]:
     yield
-    store.commit_hook = None
+    sqlite.commit_hook = None
 
 
 async def end_or_death(thread: Thread, death: Death) -> None:
@@ -398,9 +399,9 @@ async def work_and_die(folder: Path, death: Death) -> list[ReadableSpan]:
     async with LocalRuntime(system, folder) as runtime:
         thread = await runtime.create("clerk", thread_id="t1")
         await thread.send("delegate")
-        store.commit_hook = death
+        sqlite.commit_hook = death
         await end_or_death(thread, death)
-    store.commit_hook = None
+    sqlite.commit_hook = None
     exported += exporter.get_finished_spans()
     provider, exporter = collector()
     system = system_of(delegating, TracingObserver(provider), tags=["default", "subagents"])

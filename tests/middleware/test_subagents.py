@@ -24,7 +24,7 @@ from agency import (
     tool,
 )
 from agency.children.parcels import AnyParcel, Report, Spawn
-from agency.store import store
+from agency.store import sqlite
 from agency.testing import Line, call
 from tests.support.families import (
     HANGS,
@@ -276,7 +276,7 @@ async def test_the_waiter_is_on_disk_before_anything_of_the_child_is(
     system = cast({"boss": [task(), "thanks"], "worker": ["at once"]})
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await runtime.create("boss", thread_id="boss")
-        monkeypatch.setattr(store, "commit_hook", look)
+        monkeypatch.setattr(sqlite, "commit_hook", look)
         await boss.send("go")
         assert await answer_of(boss) == "thanks"
     # Its creation, its first event, its run: all the child's commits up to the report find the waiter there.
