@@ -71,12 +71,12 @@ class CurrentRun:
     @property
     def goes_on(self) -> bool:
         """Whether it will go on without a person: it is at work, or waits for its children."""
-        return self._machine is not None and self.active and self._machine.paused in (None, "subagent")
+        return self._machine is not None and self.active and self._machine.pause_reason in (None, "subagent")
 
     @property
     def pause_requested(self) -> bool:
         """Whether a person wants nothing new to begin."""
-        return self._machine is not None and self._machine.held
+        return self._machine is not None and self._machine.pause_requested
 
     @property
     def exhausted_by(self) -> str | None:

@@ -200,7 +200,7 @@ class Driver:
             machine.handle(at_once)
             request = self._poll(draft)
         self._prepare(draft, request)
-        self._deadline.keep(draft, self.run.n, machine.state if machine.paused == "hitl" else None)
+        self._deadline.keep(draft, self.run.n, machine.state if machine.pause_reason == "hitl" else None)
         stored = self._save(draft)
         if checkpoint_at is not None:
             digest = hashlib.blake2b(stored, digest_size=8).hexdigest()

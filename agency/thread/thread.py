@@ -373,9 +373,9 @@ class Thread:
         machine = self._driver.run._machine
         if machine is None or machine.outcome is not None:
             raise WrongState(f"thread {self.id} has no run in progress")
-        if machine.held:
+        if machine.pause_requested:
             raise WrongState(f"the run of thread {self.id} is paused already")
-        self._driver.advance(self._driver.run.draft(), [fx.RunHeld(at=now_ms())])
+        self._driver.advance(self._driver.run.draft(), [fx.PauseRequested(at=now_ms())])
 
     async def resume(self) -> None:
         """Let a run go on that was paused by hand."""
@@ -383,12 +383,12 @@ class Thread:
         self._check_held(draft.run)
         await self._run_hooks(self._pipeline.on_resume(draft, self._driver.run.id, "manual", {}))
         self._check_held(draft.run)
-        self._driver.advance(draft, [fx.RunReleased(at=now_ms())])
+        self._driver.advance(draft, [fx.ResumeRequested(at=now_ms())])
 
     def _check_held(self, run: int) -> None:
         self._check_alive()
         machine = self._driver.run._machine
-        if machine is None or machine.outcome is not None or not machine.held or run != self._driver.run.n:
+        if machine is None or machine.outcome is not None or not machine.pause_requested or run != self._driver.run.n:
             raise WrongState(f"the run of thread {self.id} was not paused by hand")
 
     async def lift_limits(
@@ -541,7 +541,9 @@ class Thread:
         machine = self._driver.run._machine
         if machine is None:
             return RunState()
-        return RunState(run_id=self._driver.run.id, status=status_of(machine), step=machine.turn, reason=machine.paused)
+        return RunState(
+            run_id=self._driver.run.id, status=status_of(machine), step=machine.turn, reason=machine.pause_reason
+        )
 
     async def state(self) -> ThreadState:
         """The thread and its latest run, both as they are after the same commit."""
@@ -602,7 +604,7 @@ class Thread:
     def _tell(self, happened: Sequence[NewEvent]) -> None:
         machine = self._driver.run._machine
         run, status, reason = (
-            ("", "idle", None) if machine is None else (self._driver.run.id, status_of(machine), machine.paused)
+            ("", "idle", None) if machine is None else (self._driver.run.id, status_of(machine), machine.pause_reason)
         )
         try:
             if self._spent is None or any(event.type in SPENDING for event in happened):
@@ -618,7 +620,7 @@ class Thread:
     def _busy(self) -> bool:
         """Whether the run will go on without anybody's help."""
         machine = self._driver.run._machine
-        going = machine is not None and machine.outcome is None and machine.paused in (None, "subagent")
+        going = machine is not None and machine.outcome is None and machine.pause_reason in (None, "subagent")
         return going and self.alive
 
     def _check_alive(self) -> None:

@@ -119,7 +119,7 @@ class RunEnvelope(Wire):
 def status_of(machine: TurnMachine) -> RunStatus:
     match machine.outcome:
         case None:
-            return "paused" if machine.paused else "running"
+            return "paused" if machine.pause_reason else "running"
         case Stopped(reason="canceled"):
             return "canceled"
         case Stopped():
@@ -129,7 +129,7 @@ def status_of(machine: TurnMachine) -> RunStatus:
 
 
 def run_state(run_id: str, machine: TurnMachine) -> RunState:
-    return RunState(run_id=run_id, status=status_of(machine), step=machine.turn, reason=machine.paused)
+    return RunState(run_id=run_id, status=status_of(machine), step=machine.turn, reason=machine.pause_reason)
 
 
 def run_end(run_id: str, machine: TurnMachine) -> RunEnd:
@@ -168,7 +168,7 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]
             model=machine.model,
             attempts=tuple(_attempt(failure) for failure in machine.failures),
             duration_ms=own.active_ms,
-            pause_reason=machine.paused,
+            pause_reason=machine.pause_reason,
             pending_tool_calls=pending_approvals(metadata.id, machine.state, tools),
         ),
         errors=errors,

@@ -1,18 +1,39 @@
-"""A batch of tool calls, as pure functions: distinct ids, what a decision makes of a call, results in order."""
+"""A batch: the calls of one reply, from what the model wrote to a result for every call. Pure functions.
+
+A call of a batch runs, or it has an outcome: a result, or `Deferred` while it waits for a person (`approval`), for a
+child thread (`child`) or for the rest of its batch (`batch`). As long as one call waits for approval, no call of its
+batch runs (decision 4). Results reach the transcript together, in the order of the calls.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from agency.messages import ToolCall
-from agency.turn.effects import DecidedBy, ModelReply, PendingCall
+from agency import events
+from agency.errors import ResultMismatch
+from agency.events import NewEvent
+from agency.messages import Message, ToolCall
+from agency.turn.actions import SleepUntil
+from agency.turn.effects import (
+    Ask,
+    CallsDecided,
+    CallSettled,
+    DecidedBy,
+    ModelReplied,
+    ModelReply,
+    PendingCall,
+    ToolsAnswered,
+)
+from agency.turn.modes import tool_message
 from agency.turn.outcomes import (
     Always,
     Approve,
     Asked,
     CallOutcome,
+    Canceled,
     Decision,
     Deferred,
     Deny,
@@ -22,7 +43,9 @@ from agency.turn.outcomes import (
     Settled,
     Success,
 )
-from agency.turn.state import WaitingTools
+from agency.turn.state import RetryTools, WaitingTools
+
+IN_BATCH = Deferred(waits_for="batch")
 
 
 def distinct(reply: ModelReply) -> ModelReply:
@@ -43,7 +66,84 @@ def distinct(reply: ModelReply) -> ModelReply:
     return replace(reply, tool_calls=tuple(calls))
 
 
-def decided(pending: PendingCall, decision: Decision | None) -> PendingCall:
+# Starting.
+
+
+def pending_call(run: int, effect: int, call: ToolCall, hidden: tuple[str, ...] = ()) -> PendingCall:
+    return PendingCall(call=call, key=f"{run}.{effect}.{call.id}", hidden=hidden)
+
+
+def started(run: int, effect: int, now: int, given: ModelReplied) -> tuple[WaitingTools, list[NewEvent]]:
+    """The batch of a reply: calls that a person has to approve keep all others waiting, refused calls have ended."""
+    calls = distinct(given.reply).tool_calls
+    pending = tuple(pending_call(run, effect, call, given.hidden.get(call.id, ())) for call in calls)
+    outcomes: dict[str, CallOutcome] = {}
+    if given.ask:
+        outcomes = {p.id: _deferred(given.ask[p.id], now) if p.id in given.ask else IN_BATCH for p in pending}
+    told = [_refused_event(call, given.refused[call.id]) for call in pending if call.id in given.refused]
+    return WaitingTools(effect=effect, calls=pending, outcomes={**outcomes, **given.refused}), told
+
+
+def _deferred(ask: Ask, now: int) -> Deferred:
+    until = None if ask.timeout_ms is None else now + ask.timeout_ms
+    asked = Asked(risk=ask.risk, note=ask.note, until=until, on_timeout=ask.on_timeout)
+    return Deferred(waits_for="approval", asked=asked)
+
+
+def _refused_event(call: PendingCall, refusal: Settled) -> NewEvent:
+    kind = refusal.kind if isinstance(refusal, Failure) else "invalid_request"
+    return events.tool_error(call.call.name, call.id, refusal.text, kind)
+
+
+# Outcomes that come in.
+
+
+def answered(state: WaitingTools, given: ToolsAnswered) -> WaitingTools:
+    """The batch with the outcomes of the calls that ran: of each of them, or `ResultMismatch` is raised."""
+    expected, got = {call.id for call in state.runnable()}, set(given.outcomes)
+    if not expected or expected != got:
+        raise ResultMismatch(f"effect {given.id} wants outcomes for {sorted(expected)}, got {sorted(got)}")
+    return replace(state, outcomes={**state.outcomes, **given.outcomes})
+
+
+def child_ended(state: WaitingTools, given: CallSettled) -> WaitingTools:
+    """The batch with the result of a call that waited for a child, or `ResultMismatch` is raised."""
+    if given.call_id not in {call.id for call in state.deferred("child")}:
+        raise ResultMismatch(f"call {given.call_id!r} does not wait for a child")
+    return replace(state, outcomes={**state.outcomes, given.call_id: given.outcome})
+
+
+# Approvals.
+
+
+def asked_event(state: WaitingTools, newly: Collection[str]) -> NewEvent | None:
+    """The event that tells a person of the calls among `newly` that wait for approval, if there are any."""
+    asked = [(pending.call, pending.hidden) for pending in state.deferred("approval") if pending.id in newly]
+    return events.hitl_interrupt(asked) if asked else None
+
+
+def decided(state: WaitingTools, given: CallsDecided) -> tuple[WaitingTools, list[NewEvent]]:
+    """The batch after decisions on calls that wait for approval. Raises `ResultMismatch` if one does not wait."""
+    waiting = {call.id for call in state.deferred("approval")}
+    if not given.decisions or not given.decisions.keys() <= waiting:
+        raise ResultMismatch(f"decisions for {sorted(given.decisions)}, waiting are {sorted(waiting)}")
+    calls = tuple(_decided_call(call, given.decisions.get(call.id)) for call in state.calls)
+    after = {i: _decided_outcome(d, state.asked(i), given.by) for i, d in given.decisions.items()}
+    told = [
+        events.hitl_resume(
+            approved=all(d.decision != "deny" for d in given.decisions.values()),
+            decisions={call_id: d.decision for call_id, d in given.decisions.items()},
+            modified=[(call.call, call.hidden) for call in calls if call.edited and call.id in given.decisions],
+            by=given.by,
+        )
+    ]
+    for call in calls:
+        if isinstance(outcome := after.get(call.id), Success):
+            told.append(events.tool_output(call.call.name, call.id, outcome.content))
+    return replace(state, calls=calls, outcomes={**state.outcomes, **after}), told
+
+
+def _decided_call(pending: PendingCall, decision: Decision | None) -> PendingCall:
     """The call as it will run after a decision."""
     match decision:
         case Approve() | Always():
@@ -56,7 +156,7 @@ def decided(pending: PendingCall, decision: Decision | None) -> PendingCall:
     assert_never(decision)
 
 
-def outcome_after(decision: Decision, asked: Asked, by: DecidedBy) -> CallOutcome:
+def _decided_outcome(decision: Decision, asked: Asked, by: DecidedBy) -> CallOutcome:
     """What a decision makes of a call's outcome: one that will not run has its result, another waits for its batch."""
     match decision:
         case Deny(reason=reason):
@@ -64,7 +164,7 @@ def outcome_after(decision: Decision, asked: Asked, by: DecidedBy) -> CallOutcom
         case Respond(content=content):
             return Success(content=content)
         case Approve() | Edit() | Always():
-            return Deferred(waits_for="batch")
+            return IN_BATCH
     assert_never(decision)
 
 
@@ -76,6 +176,20 @@ def _denied(asked: Asked, by: DecidedBy, because: str) -> Failure:
     return Failure(kind="permission_denied", source="policy", message=f"{who}, it was not run{because}")
 
 
+def let_through(state: WaitingTools) -> WaitingTools:
+    """The batch, its waiting calls ready to run, once every approval is decided; else the same batch."""
+    if not any(_waits(outcome) == "batch" for outcome in state.outcomes.values()) or state.deferred("approval"):
+        return state
+    return replace(state, outcomes={i: o for i, o in state.outcomes.items() if _waits(o) != "batch"})
+
+
+def _waits(outcome: CallOutcome) -> str | None:
+    return outcome.waits_for if outcome.status == "deferred" else None
+
+
+# Ending.
+
+
 def settled(state: WaitingTools) -> list[tuple[PendingCall, Settled]]:
     """Every call of a batch with its result, in the order of the calls."""
     pairs: list[tuple[PendingCall, Settled]] = []
@@ -84,3 +198,38 @@ def settled(state: WaitingTools) -> list[tuple[PendingCall, Settled]]:
         assert outcome.status != "deferred"
         pairs.append((pending, outcome))
     return pairs
+
+
+def retry(state: WaitingTools, now: int) -> SleepUntil | None:
+    """The wait before the calls run again whose policy wants a retry; None if no call does. Nothing of the batch
+    reaches the transcript before the last retry is over; a retried call keeps its key."""
+    again = {p.id: o.after_ms for p, o in settled(state) if isinstance(o, Failure) and o.retry == "safe"}
+    if not again:
+        return None
+    calls = tuple(replace(p, attempt=p.attempt + (p.id in again)) for p in state.calls)
+    kept = {call_id: outcome for call_id, outcome in state.outcomes.items() if call_id not in again}
+    return SleepUntil(now + max(again.values()), RetryTools(calls=calls, outcomes=kept))
+
+
+def abandoned(
+    calls: tuple[PendingCall, ...], outcomes: Mapping[str, CallOutcome], instead: Canceled
+) -> tuple[list[Message], list[NewEvent]]:
+    """A result for every call of a batch that is left: its own if it has one, else `instead`."""
+    results = [tool_message(pending, _left(outcomes.get(pending.id), instead)) for pending in calls]
+    told = [
+        events.tool_error(pending.call.name, pending.id, instead.text, "canceled")
+        for pending in calls
+        if (outcome := outcomes.get(pending.id)) is not None and _waits(outcome) == "child"
+    ]
+    return results, told
+
+
+def _left(outcome: CallOutcome | None, instead: Canceled) -> Settled:
+    """What a call that is left comes to: its result, if it has one; one that is in doubt stays so."""
+    if outcome is None:
+        return instead
+    if outcome.status != "deferred":
+        return outcome
+    if outcome.asked is not None and outcome.asked.in_doubt:
+        return Failure(kind="external", source="runtime", message=outcome.asked.note)
+    return instead

@@ -3,8 +3,8 @@
 An effect with an `id` waits for exactly one answer that carries the same id. `Emit`, `Progress`, `CancelModel` and
 `Done` have none and want none.
 
-These and the states are values: nobody changes one. They are not frozen only because a turn makes some thirty of them,
-and freezing costs more than the rest of making one.
+These and the states are values: no code changes one after it was made. They are not frozen only because a turn makes
+some thirty of them, and freezing costs more than the rest of making one.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class SurfaceSynced:
 
 @dataclass(slots=True, kw_only=True)
 class BudgetSpent:
-    """The answer in place of a surface: there is nothing left to spend, by the word of somebody outside the run."""
+    """The answer in place of a surface: the budget that the run shares with others is used up."""
 
     id: int
     at: int
@@ -315,7 +315,7 @@ class CallSettled:
 
 @dataclass(slots=True, kw_only=True)
 class CallsDecided:
-    """Decisions on calls that wait for approval: a person's, or what counts as one when nobody has answered."""
+    """Decisions on calls that wait for approval: a person's, or what counts as one when none has come in time."""
 
     id: int
     at: int
@@ -324,15 +324,15 @@ class CallsDecided:
 
 
 @dataclass(slots=True, kw_only=True)
-class RunHeld:
-    """Begin nothing new: a person has paused the run."""
+class PauseRequested:
+    """A person wants the run to pause: begin nothing new."""
 
     at: int
 
 
 @dataclass(slots=True, kw_only=True)
-class RunReleased:
-    """Go on: a person has ended the pause."""
+class ResumeRequested:
+    """A person ends the pause: go on."""
 
     at: int
 
@@ -386,8 +386,8 @@ Input = (
     | CallSettled
     | CallsDecided
     | LimitsLifted
-    | RunHeld
-    | RunReleased
+    | PauseRequested
+    | ResumeRequested
     | RunInterrupted
     | RunCanceled
     | RunAborted

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
 from agency.messages import Message
 from agency.redaction import shown
-from agency.turn.effects import CheckpointKind, CodeRan, ModelReply, PendingCall
+from agency.turn.actions import Action, End, KeepState, Say, StartCheckpoint, StartCode, StartTools
+from agency.turn.effects import CodeRan, ModelReply, PendingCall
 from agency.turn.outcomes import (
     Fail,
     Finish,
@@ -28,44 +29,6 @@ from agency.turn.outcomes import (
 )
 
 ModeName = Literal["tools", "code"]
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Append messages to the thread."""
-
-    messages: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StartTools:
-    """Run the calls of the reply."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartCode:
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
-class StartCheckpoint:
-    kind: CheckpointKind
-    on_empty: TurnOutcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KeepState:
-    """Remember this for the mode's next step."""
-
-    state: JsonValue
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    outcome: TurnOutcome
-
-
-Action = Say | StartTools | StartCode | StartCheckpoint | KeepState | End
 
 
 class Mode(Protocol):
@@ -87,7 +50,7 @@ def assistant_message(reply: ModelReply) -> Message:
 
 
 def _answer(reply: ModelReply, text: str) -> list[Action]:
-    """The model is done, unless somebody has something to add."""
+    """The model is done, unless messages for the run have come meanwhile."""
     outcome = Finished(by="assistant_message", value=text)
     return [Say((assistant_message(reply),)), StartCheckpoint("before_completion", on_empty=outcome)]
 

@@ -7,9 +7,9 @@ length of the thread: messages are in the store, and the machine only knows how 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
 from agency.messages import Message, Usage
 from agency.spending import Spent
@@ -45,7 +45,7 @@ class Attempt:
     at: int
     request_id: str | None = None
     not_before: int = 0
-    """Until then the provider wants to be left alone."""
+    """Until then the provider asked not to be called."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class WaitingModel:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingTools:
-    """A call without an outcome is to be run; one with `Deferred` waits for somebody else."""
+    """A call without an outcome is to be run; one with `Deferred` waits: for a person, a child, or its batch."""
 
     state: Literal["waiting_tools"] = "waiting_tools"
     effect: int
@@ -106,7 +106,7 @@ class WaitingCode:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingCheckpoint:
-    """`on_empty` is how the run ends if nobody adds a message; None goes on with another turn either way."""
+    """`on_empty` is how the run ends if no message joins it here; None goes on with another turn either way."""
 
     state: Literal["waiting_checkpoint"] = "waiting_checkpoint"
     effect: int
@@ -167,7 +167,12 @@ State = Annotated[
 
 @dataclass(slots=True, kw_only=True)
 class TurnCheckpoint:
-    """A turn machine, whole. `notices` are those that were not polled yet; an outstanding effect is in `state`."""
+    """A turn machine, whole. `notices` are those that were not polled yet; an outstanding effect is in `state`.
+
+    Aliases are the names in stored files, which never change.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(serialize_by_alias=True)
 
     run: int
     state: State
@@ -179,8 +184,8 @@ class TurnCheckpoint:
     shown: int
     """How many of them the last model call has seen."""
     turn: int = 0
-    ticked: int = 0
-    """The last turn that has begun."""
+    turns_begun: Annotated[int, Field(alias="ticked")] = 0
+    """The last turn whose beginning was announced."""
     usage: Usage = Usage()
     cost_usd: float | None = None
     """None is unknown, as it is for runs that were begun before costs were counted."""
@@ -202,9 +207,10 @@ class TurnCheckpoint:
     """Results in a row that did not fit the output's schema."""
     grace: bool = False
     """The turns are used up and this is the one more that the model gets to answer."""
-    paused: PauseReason | None = None
-    hold: bool = False
-    """A person has paused the run: what is being done may end, and nothing begins."""
+    pause_reason: Annotated[PauseReason | None, Field(alias="paused")] = None
+    """What the run waits for; None while it is at work."""
+    pause_requested: Annotated[bool, Field(alias="hold")] = False
+    """A person wants the run to pause: work that has begun may end, and nothing new begins."""
     limits: Limits = Limits()
     now: int
     active_since: int

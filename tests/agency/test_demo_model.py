@@ -26,10 +26,9 @@ from agency import (
     tool,
 )
 from agency.models.demo import DemoModel
-from agency.turn.batch import outcome_after
 from agency.turn.effects import PendingCall
 from agency.turn.modes import tool_message
-from agency.turn.outcomes import Asked, Deny, Failure, Settled, Success
+from agency.turn.outcomes import Failure, Settled, Success
 from middleware import hitl
 from middleware.filesystem import write_file
 from middleware.planning import write_todos
@@ -365,9 +364,8 @@ async def test_a_denied_call_is_not_proposed_again_and_the_answer_says_why_it_is
     def deny_publish(call: ToolCall) -> Settled:
         if call.name != "publish":
             return works(call)
-        outcome = outcome_after(Deny(reason="not before Monday"), Asked(), "person")
-        assert isinstance(outcome, Failure)
-        return outcome
+        denied = "a person denied this call, it was not run: not before Monday"
+        return Failure(kind="permission_denied", source="policy", message=denied)
 
     replies, _ = await conversation(TASK, tools=MANAGER, outcome=deny_publish)
 

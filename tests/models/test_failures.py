@@ -16,7 +16,7 @@ from agency.clock import now_ms
 from agency.codes import CODES
 from agency.models.providers.entry import Provider
 from agency.models.providers.failures import LONGEST_WAIT_MS, retry_after_ms
-from agency.turn import machine
+from agency.turn import chain
 from tests.support.model_clerk import clerk, events, run
 from tests.support.model_requests import PATIENCE, api_of, ask
 from tests.support.model_script import Call, Counts, Reply
@@ -26,7 +26,7 @@ from tests.support.model_server import KEY, ModelServer
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a provider does not say when to try again, it is at once."""
-    monkeypatch.setattr(machine, "RETRY_BASE_MS", 1)
+    monkeypatch.setattr(chain, "RETRY_BASE_MS", 1)
 
 
 def fault(status: int, **error: JsonValue) -> Reply:
@@ -258,7 +258,7 @@ async def test_a_key_is_in_no_error_and_no_event(
     server: ModelServer, provider: str, tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     masked = f"{KEY[:12]}****{KEY[-4:]}"
-    server.add(*[fault(status, message=f"Incorrect API key: {KEY} ({masked})") for _ in range(machine.MODEL_ATTEMPTS)])
+    server.add(*[fault(status, message=f"Incorrect API key: {KEY} ({masked})") for _ in range(chain.MODEL_ATTEMPTS)])
     async with clerk(provider, tmp_path) as thread:
         result = await run(thread, "Hello?")
         told = [event.model_dump_json() for event in await events(thread)]

@@ -219,7 +219,7 @@ class Run:
     # What came of it.
 
     def pause(self) -> st.PauseReason | None:
-        return self.machine.paused
+        return self.machine.pause_reason
 
     @property
     def transcript(self) -> list[Message]:

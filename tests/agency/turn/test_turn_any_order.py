@@ -28,8 +28,9 @@ from agency.turn import Limits, TurnMachine
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn.batch import distinct
-from agency.turn.machine import HANDED_IN, INTERRUPTED
+from agency.turn.machine import INTERRUPTED
 from agency.turn.modes import ModeName
+from agency.turn.replies import HANDED_IN
 from tests.support.turn_driver import (
     APPROVAL,
     CHILD,
@@ -249,7 +250,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _check_request(self, request: fx.Request) -> None:
         assert self.request is None, "one outstanding effect at most"
-        assert not self.machine.held, "nothing begins while the run is held"
+        assert not self.machine.pause_requested, "nothing begins while the run is held"
         self.request = request
         if self.withdrawn is not None:
             assert request == self.withdrawn, "what was outstanding comes again, as it was"
@@ -303,7 +304,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.log.append(given)
         self.drained = False
         self.patience -= 1
-        if not isinstance(given, (fx.CallSettled, fx.CallsDecided, fx.RunHeld, fx.RunReleased)):
+        if not isinstance(given, (fx.CallSettled, fx.CallsDecided, fx.PauseRequested, fx.ResumeRequested)):
             self.request, self.lost = None, False
         if isinstance(given, (fx.RunCanceled, fx.RunAborted, fx.RunInterrupted)):
             instead = INTERRUPTED if isinstance(given, fx.RunInterrupted) else out.Canceled()
@@ -322,7 +323,7 @@ class AnyOrder(RuleBasedStateMachine):
         stored = self.machine.dump()
         self.machine = reloaded(stored, self.mode)
         assert self.machine.dump() == stored
-        if self.machine.held and self.request is not None:
+        if self.machine.pause_requested and self.request is not None:
             self.log.append("crash")
             self.withdrawn, self.request, self.drained = self.request, None, False
         self.lost = self.request is not None
@@ -357,8 +358,10 @@ class AnyOrder(RuleBasedStateMachine):
             more = data.draw(some.sampled_from([1, 1_000_000]), label="lifted to")
             lifted = fx.LimitsLifted(at=self._before(fate), turns=more, time_ms=more, tokens=more, cost_usd=more)
             self._take(lifted, fate)
-        elif self.machine.held and not (self._is_waited_for() and data.draw(some.booleans(), label="stay held")):
-            self._take(fx.RunReleased(at=self._before(fate)), fate)
+        elif self.machine.pause_requested and not (
+            self._is_waited_for() and data.draw(some.booleans(), label="stay held")
+        ):
+            self._take(fx.ResumeRequested(at=self._before(fate)), fate)
         else:
             self._hear_from_outside(data, fate)
 
@@ -380,7 +383,7 @@ class AnyOrder(RuleBasedStateMachine):
         at = self._before(fate)
         if self.lost:
             self._poll_upto(None)
-        self._take(fx.RunReleased(at=at) if self.machine.held else fx.RunHeld(at=at), fate)
+        self._take(fx.ResumeRequested(at=at) if self.machine.pause_requested else fx.PauseRequested(at=at), fate)
 
     @rule(data=some.data(), fate=FATES, rarely=some.integers(0, 3))
     def interrupt_if_there_is_something_to_interrupt(self, data: some.DataObject, fate: Fate, rarely: int) -> None:
@@ -523,13 +526,13 @@ class AnyOrder(RuleBasedStateMachine):
         misfits += [fx.CallsDecided(id=right, at=at, decisions={})]
         if self.machine.exhausted_by is None:
             misfits += [fx.LimitsLifted(at=at, turns=9)]
-        if not self.machine.held:
-            misfits += [fx.RunReleased(at=at)]
+        if not self.machine.pause_requested:
+            misfits += [fx.ResumeRequested(at=at)]
         if self.machine.outcome is not None or self.machine.exhausted_by is not None:
             misfits += [fx.RunInterrupted(at=at, messages=(user("late"),))]
         if self.machine.outcome is not None:
             misfits += [fx.RunCanceled(at=at), fx.RunAborted(at=at, reason="runtime_error", code="E", message="")]
-            misfits += [fx.RunHeld(at=at)]
+            misfits += [fx.PauseRequested(at=at)]
         if self.batch is not None:
             misfits += self._unfit_for_batch(self.batch, at)
         return misfits
@@ -588,9 +591,9 @@ class AnyOrder(RuleBasedStateMachine):
     def a_drained_run_that_has_not_ended_waits_for_somebody_who_can_move_it(self) -> None:
         if self.drained and self.machine.outcome is None:
             outsiders = self._waits("approval") or self._waits("child") or self.machine.exhausted_by
-            assert self.request is not None or outsiders or self.machine.held
-            paused = self.machine.paused
-            assert paused != "manual" or self.machine.held
+            assert self.request is not None or outsiders or self.machine.pause_requested
+            paused = self.machine.pause_reason
+            assert paused != "manual" or self.machine.pause_requested
             assert (paused == "hitl") == bool(self._waits("approval"))
             assert (paused == "exhausted") == (self.machine.exhausted_by is not None)
 

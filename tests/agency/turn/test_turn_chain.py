@@ -10,7 +10,7 @@ from agency.spending import Spent
 from agency.turn import Limits
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
-from agency.turn.machine import KEPT_FAILURES, MODEL_ATTEMPTS
+from agency.turn.chain import KEPT_FAILURES, MODEL_ATTEMPTS
 from tests.support.turn_driver import BUSY, NOW, Run, call, events_of, ok
 
 CHAIN = fx.SurfaceRef(digest="s1", model="a", fallbacks=("b", "c"), skipped=("blind",))

@@ -185,7 +185,7 @@ def test_a_cancel_in_any_state_ends_the_run_and_leaves_no_call_without_a_result(
     assert misanswered(run.transcript) == []
     assert run.transcript[0].content == "hello", "what started the run is never lost"
     assert not any(isinstance(effect, REQUESTS) for effect in polled)
-    assert (run.machine.outstanding, run.machine.paused) == (None, None)
+    assert (run.machine.outstanding, run.machine.pause_reason) == (None, None)
 
 
 @pytest.mark.parametrize("name", ALIVE)

@@ -10,7 +10,7 @@ from agency.messages import Message, Usage
 from agency.turn import Limits, TurnCheckpoint
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
-from agency.turn.machine import LAST_TURN
+from agency.turn.limits import LAST_TURN
 from tests.support.turn_driver import (
     BUSY,
     CHILD,
@@ -131,7 +131,7 @@ def test_a_run_pauses_before_the_turn_after_its_tokens_are_used_up() -> None:
     polled = run.turn_with_tool(usage=Usage(output=1))
 
     assert events_of(polled, EventType.RUN_PAUSED) == [{"reason": "exhausted", "code": "ERR_TOKEN_LIMIT"}]
-    assert (run.machine.paused, run.machine.exhausted_by) == ("exhausted", "ERR_TOKEN_LIMIT")
+    assert (run.machine.pause_reason, run.machine.exhausted_by) == ("exhausted", "ERR_TOKEN_LIMIT")
     assert run.request is None
 
 
@@ -170,7 +170,7 @@ def test_a_lifted_limit_lets_the_run_go_on_where_it_paused() -> None:
     run.lift(tokens=20)
 
     assert run.machine.limits == Limits(tokens=20)
-    assert run.machine.paused is None
+    assert run.machine.pause_reason is None
     assert run.asked(fx.SyncSurface) == fx.SyncSurface(id=5, turn=2)
     assert event_types(run.polled)[-2:] == [EventType.RUN_RESUMED, EventType.RUN_TICK]
 
@@ -232,7 +232,7 @@ def test_time_counts_while_the_run_works_and_stands_still_while_it_waits_for_som
     run.settle("a", ok("A"))
     run.at += 3
 
-    assert run.machine.active_ms(run.at) == 123
+    assert run.machine.spent(run.at).active_ms == 123
 
 
 def test_time_stands_still_while_a_run_waits_for_its_limits() -> None:
@@ -241,7 +241,7 @@ def test_time_stands_still_while_a_run_waits_for_its_limits() -> None:
     run.at += 1_500
     run.turn_with_tool()
     run.at += 99_999
-    assert run.machine.active_ms(run.at) == 1_500
+    assert run.machine.spent(run.at).active_ms == 1_500
     run.lift(time_ms=2_000)
 
     assert run.machine.remaining_ms(run.at) == 500
@@ -252,7 +252,7 @@ def test_time_stands_still_after_the_end() -> None:
     run.at += 70
     run.cancel()
 
-    assert run.machine.active_ms(run.at + 5_000) == 70
+    assert run.machine.spent(run.at + 5_000).active_ms == 70
 
 
 def test_a_clock_that_goes_backwards_takes_no_time_back() -> None:

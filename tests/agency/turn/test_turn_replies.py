@@ -9,7 +9,8 @@ from agency.events import EventType
 from agency.turn import Limits
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
-from agency.turn.machine import CUT_BEFORE_WORDS, CUT_CALLS, CUT_OFF, HANDED_IN, MAX_CUT, MAX_OVERFLOWS, MAX_REPAIRS
+from agency.turn.chain import MAX_OVERFLOWS
+from agency.turn.replies import CUT_BEFORE_WORDS, CUT_CALLS, CUT_OFF, HANDED_IN, MAX_CUT, MAX_REPAIRS
 from tests.support.turn_driver import Run, call, events_of, misanswered, ok, results, user
 
 WRONG = fx.Output(code="ERR_JSON_OUTPUT_SCHEMA", problem="$.n: 'x' is not of type 'integer'")

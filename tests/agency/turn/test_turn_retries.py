@@ -9,7 +9,7 @@ import pytest
 from agency.events import EventType
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
-from agency.turn.machine import MODEL_ATTEMPTS, RETRY_MAX_MS, retry_delay
+from agency.turn.chain import MODEL_ATTEMPTS, RETRY_MAX_MS, retry_delay
 from tests.support.turn_driver import (
     CHILD,
     Run,

@@ -1,0 +1,82 @@
+"""What leaves the machine: effects with their ids, events, and messages with theirs.
+
+This module owns the checkpoint's `notices`, `next_effect`, `next_message` and `position`, and whether the outstanding
+effect is still *due*: to be handed out. A machine that is brought back hands out its outstanding effect once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from agency.events import NewEvent
+from agency.messages import Message
+from agency.turn import effects as fx
+from agency.turn import state as st
+
+
+class Outgoing:
+    def __init__(self, m: st.TurnCheckpoint) -> None:
+        self._m = m
+        self.due = True
+
+    def emit(self, *happened: NewEvent) -> None:
+        self._m.notices += [fx.Emit(event=event) for event in happened]
+
+    def say(self, messages: Iterable[Message]) -> None:
+        """Append messages to the thread; those that come from outside have an id already."""
+        named = tuple(m if m.id else Message(**{**m.__dict__, "id": self._new_message_id()}) for m in messages)
+        if named:
+            self._m.position += len(named)
+            self._m.notices.append(fx.Progress(messages=named))
+
+    def notify(self, notice: fx.CancelModel | fx.Done) -> None:
+        self._m.notices.append(notice)
+
+    def new_effect(self) -> int:
+        effect = self._m.next_effect
+        self._m.next_effect += 1
+        return effect
+
+    def wait(self, state: st.Waiting) -> None:
+        """Enter a state whose effect is to be handed out."""
+        self._m.state = state
+        self.due = True
+
+    def would_begin(self) -> bool:
+        """Whether polling would begin something new, but for a requested pause."""
+        match self._m.state:
+            case st.Exhausted() | st.Ended():
+                return False
+            case st.WaitingTools() as state:
+                return self.due and bool(state.runnable())
+            case st.Preparing() | st.PrepareTurn():
+                return True
+            case _:
+                return self.due
+
+    def hand_out(self, state: st.Waiting) -> fx.Request | None:
+        """The effect that the state waits for, once."""
+        if not self.due:
+            return None
+        self.due = False
+        match state:
+            case st.WaitingSurface():
+                return fx.SyncSurface(id=state.effect, turn=self._m.turn)
+            case st.WaitingModel():
+                return fx.CallModel(id=state.effect, request=state.request)
+            case st.WaitingTools():
+                runnable = state.runnable()
+                return fx.CallTools(id=state.effect, calls=runnable) if runnable else None
+            case st.WaitingCode():
+                return fx.ExecCode(id=state.effect, code=state.code, state=self._m.mode_state)
+            case st.WaitingCheckpoint():
+                return fx.Checkpoint(id=state.effect, kind=state.kind)
+            case st.WaitingSleep():
+                return fx.Sleep(id=state.effect, until=state.until)
+        assert_never(state)
+
+    def _new_message_id(self) -> str:
+        number = self._m.next_message
+        self._m.next_message += 1
+        return f"m{self._m.run}.{number}"
