@@ -324,7 +324,7 @@ class RefusedDecision(Wire):
     message: str
 
 
-class Decided(Wire):
+class DecisionResults(Wire):
     """What has come of each decision: those that count, and those that came too late or do not fit."""
 
     answered: tuple[str, ...]

@@ -301,10 +301,12 @@ def approvals(at: str) -> Listing[api.Approval]:
     return listing(api.ApprovalPage, f"{at}/approvals", lambda found: Page(found.approvals, found.next))
 
 
-def answer(at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> Request[api.Decided]:
+def answer(
+    at: str, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None
+) -> Request[api.DecisionResults]:
     """Decide on calls of any threads, by their `approval_id`s; what has come of each decision."""
     wanted = body(api.DecideBody, decisions=decisions, idempotency_key=idempotency_key or key())
-    return post(api.Decided, f"{at}/approvals", wanted)
+    return post(api.DecisionResults, f"{at}/approvals", wanted)
 
 
 def policy(at: str) -> Request[Policy]:

@@ -56,7 +56,7 @@ async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | No
 
 
 @router.post("/approvals", dependencies=[Operator], responses=refusals(404))
-async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody) -> api.Decided:
+async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody) -> api.DecisionResults:
     """Decide on calls of any of the agency's threads. Each goes to its thread; what has changed there is refused."""
     await cluster.agency(agency_id).info()  # which says so if there is no such agency
     by_thread: dict[str, dict[str, Decision]] = {}
@@ -71,7 +71,9 @@ async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody)
     )
     refused += [each for some in told for each in some]
     gone = {each.approval_id for each in refused}
-    return api.Decided(answered=tuple(each for each in body.decisions if each not in gone), refused=tuple(refused))
+    return api.DecisionResults(
+        answered=tuple(each for each in body.decisions if each not in gone), refused=tuple(refused)
+    )
 
 
 async def _tell(
