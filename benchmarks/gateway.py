@@ -28,7 +28,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from actors import Cluster, Settings
-from dashboard.gateway.found import notes
+from dashboard.gateway.discovery import running_gateways
 
 SYSTEM = "benchmarks.actors:system"
 ROUNDS = 300
@@ -90,7 +90,7 @@ async def gateway(folder: Path) -> AsyncIterator[tuple[str, int]]:
     with (folder / "log").open("wb") as out:
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)  # noqa: ASYNC220
     try:
-        while not (found := notes(folder / "data")):
+        while not (found := running_gateways(folder / "data")):
             if process.poll() is not None:
                 raise RuntimeError((folder / "log").read_text())
             await asyncio.sleep(0.1)

@@ -1,4 +1,8 @@
-"""The `agency` command. Each module has the commands of one subject; this one puts them together."""
+"""The `agency` command: each module has the commands of one subject and their name, and `terminal/` draws and asks.
+
+Importing a command's module registers its commands with `app`. No module here may import Ray or an HTTP client at its
+top: most commands need neither, and `agency --help` has to answer at once.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +10,47 @@ import sys
 
 from agency.errors import AgencyError
 from dashboard.command import (
-    answering,
+    agencies,
     doctor,
-    forking,
+    fork,
+    inbox,
     installation,
-    projects,
-    running,
-    scheduling,
-    serving,
-    spending,
-    steering,
-    tenants,
-    watching,
+    keys,
+    new,
+    policy,
+    providers,
+    run,
+    schedules,
+    serve,
+    steer,
+    threads,
+    usage,
 )
-from dashboard.command.console import app, complain
+from dashboard.command.terminal.console import app, complain
 
 __all__ = [
-    "answering",
+    "agencies",
     "app",
     "doctor",
-    "forking",
+    "fork",
+    "inbox",
     "installation",
+    "keys",
     "main",
-    "projects",
-    "running",
-    "scheduling",
-    "serving",
-    "spending",
-    "steering",
-    "tenants",
-    "watching",
+    "new",
+    "policy",
+    "providers",
+    "run",
+    "schedules",
+    "serve",
+    "steer",
+    "threads",
+    "usage",
 ]
 
 
 def main() -> None:
-    """What `agency` runs: an error that we know is told in a line or two, without a stack."""
+    """The entry point. It prints an error of `agency.errors` in a line or two, without a stack, and exits with 1."""
     try:
         app()
     except AgencyError as error:

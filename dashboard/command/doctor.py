@@ -1,4 +1,4 @@
-"""`agency doctor`: what this machine has and lacks for running agents, and how to get it."""
+"""`agency doctor`: check what running agents needs on this machine, and say how to get what is missing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
 
+import psutil
 import typer
 from rich.text import Text
 
@@ -22,10 +23,10 @@ from agency.define.system import AgentSystem, load_system
 from agency.errors import DefinitionError
 from agency.models.providers.entry import NoSecret, Provider, secret
 from agency.wire import Wire
-from dashboard.command.console import AsJson, DataDir, app, out, print_json
-from dashboard.command.finding import configured_providers, data_folder
 from dashboard.command.installation import chosen
-from dashboard.gateway.found import notes
+from dashboard.command.terminal.console import AsJson, DataDir, app, out, print_json
+from dashboard.command.terminal.targets import configured_providers, data_folder
+from dashboard.gateway.discovery import running_gateways
 
 State = Literal["ok", "warning", "missing"]
 MARKS: dict[State, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
@@ -40,7 +41,7 @@ KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 
 
 class Finding(Wire):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     state: State
@@ -48,7 +49,7 @@ class Finding(Wire):
     to_do: str = ""
 
 
-class Report(Wire):
+class DoctorReport(Wire):
     findings: tuple[Finding, ...]
 
     @property
@@ -61,15 +62,15 @@ def doctor(
     system: Annotated[
         str | None,
         typer.Option(
-            help="Your agents, as [bold]package.module:name[/]. [dim]AGENCY_SYSTEM, else the demo[/]",
+            help="Your agents, as [bold]package.module:name[/]. [dim]Default: AGENCY_SYSTEM, else the demo[/]",
             show_default=False,
         ),
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at what running agents takes, and say what is missing. [dim]Ends with 1 if something needed is.[/]"""
-    report = Report(findings=tuple(examine(data_folder(data_dir), chosen(system))))
+    """Check what running agents needs, and say what is missing. [dim]Exits with 1 if anything needed is missing.[/]"""
+    report = DoctorReport(findings=tuple(examine(data_folder(data_dir), chosen(system))))
     if as_json:
         print_json(report)
     else:
@@ -109,11 +110,11 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
         yield provider_keys(name, entry)
 
 
-# Each look at one thing.
+# The checks.
 
 
 def python() -> Finding:
-    return Finding(what="Python", state="ok", found=sys.version.split()[0])  # an older one would not have come so far
+    return Finding(what="Python", state="ok", found=sys.version.split()[0])  # no older one can import this
 
 
 def ray_package() -> Finding:
@@ -122,28 +123,18 @@ def ray_package() -> Finding:
         importlib.import_module("ray")
     except metadata.PackageNotFoundError:
         return Finding(what="Ray", state="missing", found="not installed", to_do="pip install 'ray[default]'")
-    except Exception as error:  # whatever an import may raise; its wheels fit one Python each
+    except Exception as error:  # an import can raise anything, and a wheel of Ray fits one version of Python
         told = f"{found}, but it cannot be imported: {error}"
         return Finding(what="Ray", state="missing", found=told, to_do="pip install --force-reinstall 'ray[default]'")
     return Finding(what="Ray", state="ok", found=found)
 
 
 def memory() -> Finding:
-    free = _available_memory()
-    if free is None:
-        return Finding(what="memory", state="warning", found="cannot be told here")
+    free = psutil.virtual_memory().available
     if free < MEMORY:
         todo = "Ray and two hosts take about a gigabyte: end something else, or set AGENCY_WARM_HOSTS=0"
         return Finding(what="memory", state="warning", found=_size(free), to_do=todo)
     return Finding(what="memory", state="ok", found=_size(free))
-
-
-def _available_memory() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
 
 
 def disk(data_dir: Path) -> Finding:
@@ -155,7 +146,7 @@ def disk(data_dir: Path) -> Finding:
 
 
 def shared_memory() -> Finding:
-    """Ray keeps its objects there; where there is too little it takes /tmp, and is slower."""
+    """Ray keeps its objects there; without enough space it uses /tmp, which is slower."""
     place = Path("/dev/shm")
     if not place.is_dir():
         return Finding(what="/dev/shm", state="ok", found="none here, and none needed")
@@ -187,7 +178,7 @@ def folder(data_dir: Path) -> Finding:
 
 
 def installation(data_dir: Path) -> Finding:
-    gateways = ", ".join(note.url for note in notes(data_dir))
+    gateways = ", ".join(note.url for note in running_gateways(data_dir))
     if gateways:
         return Finding(what="installation", state="ok", found=f"is served at {gateways}")
     if not (data_dir / "ray" / "ray.json").exists():
@@ -216,7 +207,7 @@ def port() -> Finding:
 
 
 def model_key(provider: str, system: AgentSystem) -> Finding:
-    """Only whether it is there; and whether anybody wants it."""
+    """Whether a provider's key is set, and whether any agent needs it. The key itself is never shown."""
     variable = KEYS[provider]
     if os.environ.get(variable):
         return Finding(what=variable, state="ok", found="set")
@@ -228,7 +219,7 @@ def model_key(provider: str, system: AgentSystem) -> Finding:
 
 
 def provider_keys(name: str, entry: Provider) -> Finding:
-    """Only whether what it refers to is there."""
+    """Whether the secrets that a provider refers to are set. The secrets themselves are never shown."""
     what = f"provider {name}"
     for reference in sorted(entry.references):
         try:
@@ -239,7 +230,7 @@ def provider_keys(name: str, entry: Provider) -> Finding:
 
 
 def _existing(path: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """The folder, or the nearest folder above it that exists."""
     return next(each for each in (path, *path.parents) if each.is_dir())
 
 

@@ -1,4 +1,4 @@
-"""`agency up`, `down` and `status`: the cluster side, with or without a gateway in front.
+"""`agency up`, `down` and `status`: the installation, with or without a gateway.
 
 Ray is imported where it is used: it takes a second, and most commands do without it.
 """
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from agency.errors import InvalidInput, NotFound
-from dashboard.command.console import AsJson, DataDir, System, app, err, out, print_json
-from dashboard.gateway.found import notes, runs, stop
+from dashboard.command.terminal.console import AsJson, DataDir, System, app, err, out, print_json
+from dashboard.gateway.discovery import is_running, running_gateways, stop
 
 if TYPE_CHECKING:
     from actors import Settings, Status
@@ -25,7 +25,7 @@ STOP_SECONDS = 10.0
 
 
 def installation(data_dir: Path | None, system: str = DEMO) -> Settings:
-    """The settings of an installation, by option and environment. Which system matters only to whoever starts it."""
+    """The settings of an installation, from options and environment. Only a command that starts it needs `system`."""
     from actors.settings import settings
 
     given: dict[str, object] = {} if data_dir is None else {"data_dir": data_dir}
@@ -33,6 +33,7 @@ def installation(data_dir: Path | None, system: str = DEMO) -> Settings:
 
 
 def chosen(system: str | None) -> str:
+    """The system that the option or AGENCY_SYSTEM names, else the demo."""
     name = system or os.environ.get("AGENCY_SYSTEM") or DEMO
     if ":" not in name:
         raise InvalidInput(f"name your agents as module:name, as in {name}:system")
@@ -41,13 +42,13 @@ def chosen(system: str | None) -> str:
 
 @app.command()
 def up(system: System = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Start an installation without a gateway: Ray, if none runs, and the hosts. It goes on after this command."""
+    """Start an installation without a gateway: Ray, if none runs, and the hosts. Both outlive this command."""
     asyncio.run(_show(installation(data_dir, chosen(system)), start=True, as_json=as_json))
 
 
 @app.command()
 def status(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """What runs: nodes, hosts, and how many threads are awake."""
+    """Show what runs: nodes, hosts, and the number of threads in memory."""
     asyncio.run(_show(installation(data_dir), start=False, as_json=as_json))
 
 
@@ -64,7 +65,7 @@ async def _show(wanted: Settings, *, start: bool, as_json: bool) -> None:
 
 def _print(running: Settings, found: Status) -> None:
     out.print(f"[bold]{running.system}[/] in {running.data_dir}", highlight=False)
-    for gateway in notes(running.data_dir):
+    for gateway in running_gateways(running.data_dir):
         out.print(f"gateway {gateway.url} (process {gateway.pid})", highlight=False)
     out.print(f"{found.awake} threads awake, {found.hibernated} hibernated")
     table = Table("host", "node", "role", "state", "threads", "at work", "memory")
@@ -78,7 +79,7 @@ def _print(running: Settings, found: Status) -> None:
 
 @app.command()
 def down(data_dir: DataDir = None) -> None:
-    """Stop what `serve` and `up` have started: gateways, hosts, and a local Ray. The next start continues every run."""
+    """Stop what `serve` and `up` started: gateways, hosts and a local Ray. The next start continues every run."""
     wanted = installation(data_dir)
     gateways = _stop_gateways(wanted.data_dir)
     if asyncio.run(_stop_hosts(wanted)) or gateways:
@@ -88,17 +89,17 @@ def down(data_dir: DataDir = None) -> None:
 
 
 def _stop_gateways(data_dir: Path) -> int:
-    running = notes(data_dir)
+    running = running_gateways(data_dir)
     for gateway in running:
         stop(gateway)
     deadline = time.monotonic() + STOP_SECONDS
-    while any(map(runs, running)) and time.monotonic() < deadline:
+    while any(map(is_running, running)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return len(running)
 
 
 async def _stop_hosts(wanted: Settings) -> bool:
-    """Whether there was anything to stop: hosts, or a local Ray even if nothing lives in it."""
+    """Whether there was anything to stop: hosts, or a local Ray even without an installation in it."""
     from actors import Cluster
     from actors.cluster import local_ray
 

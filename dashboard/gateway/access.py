@@ -25,7 +25,7 @@ from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from agency.events import timestamp
 from agency.wire import Wire
 from dashboard.gateway.live import STREAM
-from dashboard.gateway.paths import AgencyId
+from dashboard.gateway.parameters import AgencyId
 
 TICKET_SECONDS = 30.0
 

@@ -20,9 +20,9 @@ from actors.cluster import local_ray
 from agency.errors import AgencyError, Unavailable
 from dashboard.gateway import keeper
 from dashboard.gateway.app import create_app
-from dashboard.gateway.found import announce
+from dashboard.gateway.discovery import announce
 from dashboard.gateway.keeper import Kept
-from dashboard.gateway.listening import url_of
+from dashboard.gateway.server_socket import url_of
 from dashboard.gateway.settings import GatewaySettings
 
 log = structlog.get_logger(__name__)

@@ -21,7 +21,7 @@ from websockets.exceptions import WebSocketException
 from actors import Settings
 from actors.cluster import local_ray
 from agency.client import Client
-from dashboard.gateway.found import notes
+from dashboard.gateway.discovery import running_gateways
 from tests.support.gateway_requests import create, finished, stored
 from tests.support.gateways import Server
 from tests.support.scripted_system import calls, noting, say
@@ -102,7 +102,7 @@ def test_make_up_from_nothing_leads_to_a_demo_that_can_be_visited_and_approved(t
         while "dashboard" not in log.read_text():
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
-        (note,) = notes(tmp_path / "data")
+        (note,) = running_gateways(tmp_path / "data")
         assert note.url in log.read_text()
         visit(note.url)
     except BaseException:
@@ -118,7 +118,7 @@ def test_make_up_from_nothing_leads_to_a_demo_that_can_be_visited_and_approved(t
         )
         code = process.wait(10)
     assert ("stopped" in down.stderr, code) == (True, 0)
-    assert notes(tmp_path / "data") == []
+    assert running_gateways(tmp_path / "data") == []
     assert local_ray.find(tmp_path / "data") is None
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("data", "log")] == []
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 from actors import Settings
-from dashboard.gateway.found import notes
+from dashboard.gateway.discovery import running_gateways
 from tests.support.paths import ROOT
 
 START_SECONDS = 90.0
@@ -42,7 +42,7 @@ class Server:
     def _until_announced(self) -> str:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
-            for note in notes(self.settings.data_dir):
+            for note in running_gateways(self.settings.data_dir):
                 if note.pid == self.process.pid:
                     return note.url
             time.sleep(0.05)

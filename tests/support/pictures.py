@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.async_api import ViewportSize, async_playwright, expect
 
-from dashboard.gateway.found import notes
+from dashboard.gateway.discovery import running_gateways
 from tests.support.browser import ARGUMENTS, PATIENCE_MS, chromium_path
 from tests.support.page_parts import call_states, threads
 from tests.support.paths import ROOT
@@ -41,7 +41,7 @@ def _command(name: str, folder: str, *options: str) -> list[str]:
 
 async def _address(folder: Path) -> str:
     async with asyncio.timeout(START_SECONDS):
-        while not (found := notes(folder)):
+        while not (found := running_gateways(folder)):
             await asyncio.sleep(0.1)
     return found[0].url
 

@@ -10,8 +10,8 @@ from agency.api import bodies as api
 from agency.api.tenancy import AgencyInfo, KeyInfo, NewKey
 from agency.errors import NotFound
 from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer
-from dashboard.gateway.bodies import JsonRoute
-from dashboard.gateway.paths import AfterName, AgencyId, KeyId, Limit
+from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.parameters import AfterName, AgencyId, KeyId, Limit
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(route_class=JsonRoute, tags=["agencies"])

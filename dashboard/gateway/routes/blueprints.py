@@ -7,8 +7,8 @@ from fastapi import APIRouter, Response, status
 from agency.api import bodies as api
 from agency.api.tenancy import BlueprintInfo
 from dashboard.gateway.access import Admin, TheCluster, Viewer
-from dashboard.gateway.bodies import JsonRoute
-from dashboard.gateway.paths import AfterName, AgencyId, BlueprintName, Limit
+from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.parameters import AfterName, AgencyId, BlueprintName, Limit
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])

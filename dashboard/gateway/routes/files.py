@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from agency.api import bodies as api
 from agency.errors import InvalidInput
 from dashboard.gateway.access import Operator, TheCluster, Viewer
-from dashboard.gateway.paths import AgencyId, ThreadId
+from dashboard.gateway.parameters import AgencyId, ThreadId
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(prefix="/agency/{agency_id}/agent/{thread_id}", tags=["files"])

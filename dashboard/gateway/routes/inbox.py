@@ -17,8 +17,8 @@ from agency.events import OURS
 from agency.turn.outcomes import Decision
 from agency.turn.state import PauseReason
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
-from dashboard.gateway.bodies import JsonRoute
-from dashboard.gateway.paths import After, AgencyId, Limit
+from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.parameters import After, AgencyId, Limit
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["people"])

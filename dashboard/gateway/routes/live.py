@@ -17,10 +17,10 @@ from actors.address import Address
 from agency.api import bodies as api
 from agency.errors import AgencyError, InvalidInput, NotFound
 from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
-from dashboard.gateway.bodies import JsonRoute
 from dashboard.gateway.guard import check_caller
+from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.live import STREAM, Feed, Lines, LiveStream, StillValid, over_socket
-from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
+from dashboard.gateway.parameters import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
 
 router = APIRouter(route_class=JsonRoute, tags=["events"])

@@ -8,8 +8,8 @@ from agency.api import bodies as api
 from agency.api.tenancy import ProviderInfo
 from agency.models.providers.entry import Provider
 from dashboard.gateway.access import Admin, TheCluster
-from dashboard.gateway.bodies import JsonRoute
-from dashboard.gateway.paths import AfterName, AgencyId, Limit, ProviderName
+from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.parameters import AfterName, AgencyId, Limit, ProviderName
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(

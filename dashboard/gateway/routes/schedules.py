@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, status
 from agency.api import bodies as api
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from dashboard.gateway.access import Admin, Operator, Principal, TheCluster, Viewer, may
-from dashboard.gateway.bodies import JsonRoute
-from dashboard.gateway.paths import After, AgencyId, Limit, ScheduleId
+from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.parameters import After, AgencyId, Limit, ScheduleId
 from dashboard.gateway.problems import refusals
 from dashboard.gateway.routes.agencies import derived
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 
 from agency.api.tenancy import AgencyUsage, Budget
 from dashboard.gateway.access import Admin, TheCluster, Viewer
-from dashboard.gateway.bodies import JsonRoute
-from dashboard.gateway.paths import AgencyId
+from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.parameters import AgencyId
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["usage"])

@@ -16,10 +16,10 @@ from agency.metadata import ThreadMetadata
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
 from agency.turn.outcomes import Approve, Decision, Edit
 from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
-from dashboard.gateway.bodies import JsonRoute
-from dashboard.gateway.context import request_context
-from dashboard.gateway.paths import After, AgencyId, Limit, ThreadId
+from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.parameters import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import refusals
+from dashboard.gateway.request_context import request_context
 from dashboard.gateway.routes.agencies import derived
 
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["threads"])

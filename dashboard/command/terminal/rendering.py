@@ -1,6 +1,7 @@
-"""Events, calls and results as people see them in a terminal.
+"""Events, calls and results as lines of text for a terminal.
 
-What agents and tools say is other people's text: it is shown as plain text, and cannot steer the terminal.
+Agents and tools produce untrusted text. Everything here shows it as plain text: it must never reach the terminal with
+control characters in it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ STYLES = {
     "thread": "bold",
     "request": "bold",
 }
-"""By what an event's name begins with; the rest is dim."""
+"""By the first word of an event's name; all others are dim."""
 
 BAD = (EventType.TOOL_ERROR, EventType.AGENT_ERROR, EventType.RUN_CANCELED)
 MARKS = {"pending": "☐", "in_progress": "▶", "completed": "☑"}
@@ -31,7 +32,7 @@ _JOINERS = "\n\t\u200c\u200d"
 
 
 def clean(text: str) -> str:
-    """The text without what would move the cursor, change colours or turn letters round."""
+    """The text without characters that move the cursor, change colours or reverse the direction of writing."""
     return "".join(each if each.isprintable() or each in _JOINERS else "�" for each in text)
 
 
@@ -40,12 +41,12 @@ def one_line(text: str) -> str:
 
 
 def moment(ts: str) -> str:
-    """A timestamp to the second, in the world's time as everywhere here."""
+    """A timestamp to the second, in UTC."""
     return ts[:19].replace("T", " ")
 
 
 def dollars(cost: float | None) -> str:
-    """Money to what matters of it: small sums have many places. None is unknown."""
+    """An amount in US dollars with the places that matter: small amounts have more. None is an unknown cost."""
     if cost is None:
         return "unknown"
     return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.2g}" if cost < 0.01 else f"${cost:.4f}".rstrip("0")
@@ -56,7 +57,7 @@ def compact(value: JsonValue) -> str:
 
 
 def as_call(name: str, args: JsonValue, longest: int | None = None) -> str:
-    """A call as one would write it in Python; arguments may be cut to a length."""
+    """A call in the notation of Python; `longest` cuts each argument."""
     if not isinstance(args, dict):
         return one_line(f"{name}({_cut(compact(args), longest)})")
     given = ", ".join(f"{key}={_cut(json.dumps(value, ensure_ascii=False), longest)}" for key, value in args.items())
@@ -68,16 +69,16 @@ def _cut(text: str, longest: int | None) -> str:
 
 
 def event_line(event: Event) -> Text:
-    """An event in a line: its number, when it happened, its name, and what there is to know."""
+    """An event in a line: its seq, its time, its name and its data."""
     kind = event.type.partition(".")[0]
     style = "red" if event.type in BAD else STYLES.get(kind, "dim")
     number = "" if event.seq is None else str(event.seq)
     return Text.assemble(
-        (f"{number:>5}  {clean(event.ts[11:23])}  ", "dim"), (f"{event.type:<23} ", style), _told(event)
+        (f"{number:>5}  {clean(event.ts[11:23])}  ", "dim"), (f"{event.type:<23} ", style), _details(event)
     )
 
 
-def _told(event: Event) -> str:
+def _details(event: Event) -> str:
     match event.type, event.data:
         case EventType.TOOL_STARTED, {"toolName": str(name), "args": args}:
             return as_call(name, args)
@@ -108,14 +109,14 @@ def _proposed(call: JsonValue) -> str:
 
 
 def call_line(call: PendingToolCall) -> Text:
-    """A call that waits for a person."""
+    """A call that waits for approval."""
     risk = (f"  risk: {call.risk}", "red" if call.risk == "high" else "dim")
     note = (f"  {one_line(call.note)}" if call.note else "", "dim")
     return Text.assemble((as_call(call.name, call.args), "bold"), risk, note)
 
 
 def todo_lines(todos: JsonValue) -> list[Text]:
-    """The list that `write_todos` was given."""
+    """The todo list of a `write_todos` call."""
     lines = []
     for todo in todos if isinstance(todos, list) else []:
         match todo:

@@ -1,4 +1,4 @@
-"""`agency inbox`, `approve` and `lift`: what waits for people at a server, and what they say to it."""
+"""`agency inbox`, `approve` and `lift`: list what waits for a person at a server, and decide on it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from agency.api import bodies as api
 from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput, WrongState
 from agency.turn.outcomes import Always, Approve, Decision, Deny, Respond
-from dashboard.command.asking import Question, parse_edit
-from dashboard.command.console import AsJson, DataDir, app, complain, err, print_json, print_line
-from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
-from dashboard.command.shown import call_line
+from dashboard.command.terminal.console import AsJson, DataDir, app, complain, err, print_json, print_line
+from dashboard.command.terminal.prompts import Question, parse_edit
+from dashboard.command.terminal.rendering import call_line
+from dashboard.command.terminal.targets import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 
 if TYPE_CHECKING:
     from agency.client import Client, Thread
@@ -25,36 +25,42 @@ if TYPE_CHECKING:
 def approve(
     thread: Annotated[
         str | None,
-        typer.Argument(metavar="[THREAD]", help="A thread's id, or [bold]agency/thread[/]; without it, all that wait."),
+        typer.Argument(
+            metavar="[THREAD]", help="A thread's id, or [bold]agency/thread[/]. [dim]Default: all threads that wait[/]"
+        ),
     ] = None,
-    call: Annotated[str | None, typer.Option(help="Answer only the call with this id.")] = None,
-    deny: Annotated[str | None, typer.Option(metavar="REASON", help="Deny, and tell the model why.")] = None,
-    edit: Annotated[str | None, typer.Option(metavar="JSON", help="Let the call run with these arguments.")] = None,
-    respond: Annotated[str | None, typer.Option(metavar="TEXT", help="Do not run it: this is its result.")] = None,
-    always: Annotated[bool, typer.Option("--always", help="Approve, and this tool from now on.")] = False,
+    call: Annotated[str | None, typer.Option(help="Decide only on the call with this id.")] = None,
+    deny: Annotated[str | None, typer.Option(metavar="REASON", help="Deny the call, and tell the model why.")] = None,
+    edit: Annotated[str | None, typer.Option(metavar="JSON", help="Run the call with these arguments.")] = None,
+    respond: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Do not run the call; use this text as its result.")
+    ] = None,
+    always: Annotated[
+        bool, typer.Option("--always", help="Approve the call, and all later calls of this tool in the thread.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer calls that wait for a person. Without options, each is shown and asked about.
+    """Decide on calls that wait for approval. Without options, you are asked about each call.
 
-    [dim]--json only lists what waits, unless an answer is given.[/]
+    [dim]--json only lists the calls, unless you also pass a decision.[/]
     """
-    answer = _answer(deny, edit, respond, always=always, yes=yes)
-    if thread is None and (call is not None or answer not in (None, Approve())):
+    decision = _decision(deny, edit, respond, always=always, yes=yes)
+    if thread is None and (call is not None or decision not in (None, Approve())):
         raise InvalidInput("name the thread that the answer is for; only --yes can be for all")
     with server(url, data_dir) as client:
         waiting = _waiting(client, thread, agency)
-        if as_json and answer is None:
+        if as_json and decision is None:
             print_json(api.ApprovalPage(approvals=tuple(approval for _, approval in waiting)))
             return
         if not waiting:
             err.print("nothing waits for a person")
         for found, approval in waiting:
             if approval.calls:
-                _decide(found, _chosen(approval, call), answer)
+                _decide(found, _chosen(approval, call), decision)
             else:
                 err.print(_limit_line(found.agency_id, approval), highlight=False)
         if as_json:
@@ -63,7 +69,7 @@ def approve(
 
 @app.command()
 def inbox(agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List everything that waits for a person: calls to approve, subagents' too, and limits that are used up."""
+    """List everything that waits for a person: calls to approve, also of subagents, and limits that are used up."""
     with server(url, data_dir) as client:
         waiting = _waiting(client, None, agency)
     if as_json:
@@ -82,8 +88,8 @@ def _limit_line(agency_id: str, approval: api.Approval) -> str:
     return f"{agency_id}/{approval.thread_id}  {approval.code}: see `agency lift` and `agency budget`"
 
 
-def _answer(deny: str | None, edit: str | None, respond: str | None, *, always: bool, yes: bool) -> Decision | None:
-    """What was said on the command line, if anything was."""
+def _decision(deny: str | None, edit: str | None, respond: str | None, *, always: bool, yes: bool) -> Decision | None:
+    """The decision that the options name; None if they name none."""
     if sum((deny is not None, edit is not None, respond is not None, always, yes)) > 1:
         raise InvalidInput("--yes, --always, --deny, --edit and --respond exclude each other")
     if deny is not None:
@@ -126,24 +132,24 @@ def _chosen(approval: api.Approval, call_id: str | None) -> tuple[PendingToolCal
     return chosen
 
 
-def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], answer: Decision | None) -> None:
+def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], given: Decision | None) -> None:
     while True:
-        decisions = {call.approval_id: answer or _asked(thread, call) for call in calls}
+        decisions = {call.approval_id: given or _ask(thread, call) for call in calls}
         try:
             thread.decide(decisions)
         except InvalidInput as error:
-            if answer is not None:
+            if given is not None:
                 raise
             complain(error)  # and ask again
             continue
-        except WrongState as error:  # somebody else was faster
-            if answer is not None:
+        except WrongState as error:  # decided elsewhere in the meantime
+            if given is not None:
                 raise
             complain(error)
         return
 
 
-def _asked(thread: Thread, call: PendingToolCall) -> Decision:
+def _ask(thread: Thread, call: PendingToolCall) -> Decision:
     if not sys.stdin.isatty():
         raise InvalidInput(
             "nobody is at the terminal to be asked: say --yes, --always, --deny REASON, --edit JSON or --respond TEXT"
@@ -160,14 +166,14 @@ def _asked(thread: Thread, call: PendingToolCall) -> Decision:
 def lift(
     thread: ThreadName,
     turns: Annotated[int | None, typer.Option(min=1, help="Turns of the run.", show_default=False)] = None,
-    minutes: Annotated[float | None, typer.Option(help="Time at work.", show_default=False)] = None,
-    tokens: Annotated[int | None, typer.Option(min=1, help="In and out.", show_default=False)] = None,
+    minutes: Annotated[float | None, typer.Option(help="Minutes at work.", show_default=False)] = None,
+    tokens: Annotated[int | None, typer.Option(min=1, help="Tokens, input and output.", show_default=False)] = None,
     cost_usd: Annotated[float | None, typer.Option(help="US dollars.", show_default=False)] = None,
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Let a run that has used up a limit go on, under these new ones."""
+    """Raise the limits of a run that has used one up, and let it continue."""
     if turns is None and minutes is None and tokens is None and cost_usd is None:
         raise InvalidInput("say how much: --turns, --minutes, --tokens or --cost-usd")
     time_ms = None if minutes is None else round(60_000 * minutes)

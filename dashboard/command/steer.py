@@ -1,19 +1,15 @@
-"""`agency send`, `pause`, `resume` and `cancel`: what people tell runs at a server; `policy`: what they are asked."""
+"""`agency send`, `pause`, `resume` and `cancel`: steer a thread's run at a server."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, cast
 
 import typer
-from pydantic import ValidationError
 
-from agency.approvals.rules import Policy
 from agency.errors import InvalidInput
 from agency.store.draft import When
-from agency.wire import explain
-from dashboard.command.console import AsJson, DataDir, app, err, print_json
-from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, server, the_agency, the_thread
+from dashboard.command.terminal.console import AsJson, DataDir, app, err, print_json
+from dashboard.command.terminal.targets import AgencyId, ServerUrl, ThreadName, server, the_thread
 
 WHEN = {"step": "next_step", "after": "next_run", "now": "now"}
 
@@ -21,16 +17,19 @@ WHEN = {"step": "next_step", "after": "next_run", "now": "now"}
 @app.command()
 def send(
     thread: ThreadName,
-    message: Annotated[str, typer.Argument(help="What to say.")],
+    message: Annotated[str, typer.Argument(help="The message.")],
     when: Annotated[
-        str, typer.Option(help="During a run: [bold]step[/] joins its next step, [bold]after[/] it, or [bold]now[/].")
+        str,
+        typer.Option(
+            help="During a run: at its next [bold]step[/], [bold]after[/] it, or [bold]now[/], interrupting it."
+        ),
     ] = "step",
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say something to a thread: that starts a run, joins the one in progress, queues for after it or interrupts it."""
+    """Send a message to a thread. It starts a run; during a run, --when says when it is read."""
     if when not in WHEN:
         raise InvalidInput(f"--when is one of {', '.join(WHEN)}, not {when!r}")
     with server(url, data_dir) as client:
@@ -44,7 +43,7 @@ def send(
 
 @app.command()
 def pause(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None) -> None:
-    """Have a run wait; what it is doing just now may end."""
+    """Pause a run. The calls in progress finish, and nothing new begins."""
     with server(url, data_dir) as client:
         found = the_thread(client, thread, agency)
         found.pause()
@@ -53,7 +52,7 @@ def pause(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, da
 
 @app.command()
 def resume(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None) -> None:
-    """Let a run go on that was paused by hand."""
+    """Resume a run that was paused with `agency pause`."""
     with server(url, data_dir) as client:
         found = the_thread(client, thread, agency)
         found.resume()
@@ -62,33 +61,8 @@ def resume(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, d
 
 @app.command()
 def cancel(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, data_dir: DataDir = None) -> None:
-    """End a thread's run, with all its subagents."""
+    """Cancel a thread's run, and the runs of its subagents."""
     with server(url, data_dir) as client:
         found = the_thread(client, thread, agency)
         found.cancel()
     err.print(f"canceled {found.agency_id}/{found.id}", highlight=False)
-
-
-@app.command()
-def policy(
-    rules: Annotated[
-        str | None, typer.Option("--set", metavar="JSON", help="The new one: {rules, timeoutMs?, onTimeout?}.")
-    ] = None,
-    agency: AgencyId = None,
-    url: ServerUrl = None,
-    data_dir: DataDir = None,
-) -> None:
-    """Show or set which calls people have to approve in an agency, whatever its blueprints say."""
-    wanted = None if rules is None else _parsed(rules)
-    with server(url, data_dir) as client:
-        home = the_agency(client, agency)
-        print_json(home.policy() if wanted is None else home.set_policy(wanted))
-
-
-def _parsed(text: str) -> Policy:
-    try:
-        return Policy.model_validate(json.loads(text))
-    except ValidationError as error:
-        raise InvalidInput(f"wrong policy: {explain(error)}") from error
-    except ValueError as error:
-        raise InvalidInput(f"that is no JSON: {error}") from error

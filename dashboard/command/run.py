@@ -1,4 +1,4 @@
-"""`agency run`: one task, from the terminal to its result; in this process, or at a server."""
+"""`agency run`: run one task from the terminal to its result, in this process or at a server."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rich.text import Text
 
 from agency.errors import InvalidInput, Unavailable, WrongState
 from agency.thread.views import RunEnvelope, RunStatus
-from dashboard.command.console import AsJson, DataDir, app, err, out, print_json
-from dashboard.command.finding import AgencyId, data_folder
 from dashboard.command.installation import DEMO, chosen
-from dashboard.command.persons import Agreeable, AtTheTerminal, Nobody
-from dashboard.command.places import Conversation, Place, here, there
-from dashboard.command.progress import Progress
-from dashboard.command.session import Person, Session
-from dashboard.command.shown import call_line, clean, dollars
+from dashboard.command.terminal.backends import Backend, BackendThread, local_backend, server_backend
+from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json
+from dashboard.command.terminal.display import RunDisplay
+from dashboard.command.terminal.prompts import ApproveAll, AskAtTerminal, Decider, LeaveWaiting
+from dashboard.command.terminal.rendering import call_line, clean, dollars
+from dashboard.command.terminal.session import Session
+from dashboard.command.terminal.targets import AgencyId, data_folder
 
 WAITS = 3
 ENDS_WITH: dict[RunStatus, int] = {
@@ -37,40 +37,40 @@ ENDS_WITH: dict[RunStatus, int] = {
     "paused": WAITS,
     "canceled": 130,
 }
-"""The command's exit code. A run that is still `running` has a subagent that waits."""
+"""The command's exit code. When the command ends while the run is still `running`, a subagent waits for a person."""
 
 CANCEL_SECONDS = 10.0
 
 
 @app.command()
 def run(
-    task: Annotated[str | None, typer.Argument(help="What to do; more for it, with --continue.")] = None,
+    task: Annotated[str | None, typer.Argument(help="What to do. With --continue, another message.")] = None,
     system: Annotated[
         str | None,
         typer.Option(
-            help="Your agents, as [bold]package.module:name[/]. [dim]AGENCY_SYSTEM, else the demo[/]",
+            help="Your agents, as [bold]package.module:name[/]. [dim]Default: AGENCY_SYSTEM, else the demo[/]",
             show_default=False,
         ),
     ] = None,
     agent: Annotated[
         str | None,
-        typer.Option(help="Who does it. [dim]The only one, the module's AGENT, or the first[/]", show_default=False),
+        typer.Option(help="The agent. [dim]Default: the module's AGENT, or the first one[/]", show_default=False),
     ] = None,
-    resume: Annotated[
-        str | None, typer.Option("--continue", metavar="THREAD", help="Go on with a run of before.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve every call that waits for a person.")] = False,
+    resume: Annotated[str | None, typer.Option("--continue", metavar="THREAD", help="Continue an earlier run.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve every call that waits for approval.")] = False,
     data_dir: DataDir = None,
     url: Annotated[
         str | None,
-        typer.Option(help="Run it at a server instead of here. [dim]AGENCY_URL[/]", show_default=False),
+        typer.Option(
+            help="Run the task at this server. [dim]Default: AGENCY_URL, else in this process[/]", show_default=False
+        ),
     ] = None,
     agency: AgencyId = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run one task here in the terminal, without a server. Ctrl-C cancels it.
+    """Run one task in the terminal, without a server. Ctrl-C cancels it.
 
-    [dim]Ends with 0 completed, 1 failed, 3 waits for a person, 130 canceled.[/]
+    [dim]Exit codes: 0 completed, 1 failed, 3 waits for a person, 130 canceled.[/]
     """
     where = url or (os.environ.get("AGENCY_URL") if system is None and data_dir is None else None)
     if url is not None and system is not None:
@@ -82,14 +82,18 @@ def run(
 
         task = demo.TASK
     options = [f"--url={url}"] if url else [f"--data-dir={data_dir}"] if data_dir else []
-    place = _at(where, agency, resume) if where else here(data_folder(data_dir), system, chosen(None), resume)
-    wanted = Wanted(task, agent, resume, yes, as_json, tuple(options))
-    raise typer.Exit(asyncio.run(_run(place, wanted)))
+    backend: AbstractAsyncContextManager[Backend]
+    if where:
+        backend = _at_server(where, agency, resume)
+    else:
+        backend = local_backend(data_folder(data_dir), system, chosen(None), resume)
+    wanted = RunOptions(task, agent, resume, yes, as_json, tuple(options))
+    raise typer.Exit(asyncio.run(_run(backend, wanted)))
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What was said on the command line."""
+class RunOptions:
+    """The options of one `agency run`."""
 
     task: str | None
     agent: str | None
@@ -97,62 +101,62 @@ class Wanted:
     yes: bool
     as_json: bool
     options: tuple[str, ...]
-    """Which it takes to find the run again."""
+    """The options that find the run again."""
 
     def go_on(self, thread: str, *more: str) -> str:
         return shlex.join(["agency", "run", "--continue", thread, *self.options, *more])
 
 
 @asynccontextmanager
-async def _at(url: str, agency: str | None, resume: str | None) -> AsyncIterator[Place]:
+async def _at_server(url: str, agency: str | None, resume: str | None) -> AsyncIterator[Backend]:
     from agency.client import AsyncClient
 
     async with AsyncClient(url) as client:
         if not await client.ready():
             raise Unavailable(f"there is no server at {client.url} that is ready; `agency serve` starts one")
-        yield await there(client, agency, resume)
+        yield await server_backend(client, agency, resume)
 
 
-async def _run(at: AbstractAsyncContextManager[Place], wanted: Wanted) -> int:
-    async with at as place:
-        root = await _begun(place, wanted)
-        progress = Progress(Console(stderr=True, quiet=wanted.as_json))
-        session = Session(place, root, progress, _person(wanted, progress))
+async def _run(opening: AbstractAsyncContextManager[Backend], wanted: RunOptions) -> int:
+    async with opening as backend:
+        root = await _begin(backend, wanted)
+        display = RunDisplay(Console(stderr=True, quiet=wanted.as_json))
+        session = Session(backend, root, display, _decider(wanted, display))
         try:
-            with progress.showing():
+            with display.showing():
                 run = await session.follow()
-            progress.finish()
-        except asyncio.CancelledError:  # Ctrl-C; a second one ends it the hard way
-            run = await _cancel(place, root)
-        return _tell(run, session, wanted, place.name(root.id))
+            display.finish()
+        except asyncio.CancelledError:  # Ctrl-C; a second one ends the process at once
+            run = await _cancel(backend, root)
+        return _tell(run, session, wanted, backend.name(root.id))
 
 
-async def _begun(place: Place, wanted: Wanted) -> Conversation:
+async def _begin(backend: Backend, wanted: RunOptions) -> BackendThread:
     if wanted.resume is not None:
-        return await place.resume(wanted.resume, wanted.task)
+        return await backend.resume(wanted.resume, wanted.task)
     assert wanted.task is not None
-    return await place.begin(wanted.agent, wanted.task)
+    return await backend.begin(wanted.agent, wanted.task)
 
 
-def _person(wanted: Wanted, progress: Progress) -> Person:
+def _decider(wanted: RunOptions, display: RunDisplay) -> Decider:
     if wanted.yes:
-        return Agreeable()
-    return AtTheTerminal(progress) if sys.stdin.isatty() else Nobody()
+        return ApproveAll()
+    return AskAtTerminal(display) if sys.stdin.isatty() else LeaveWaiting()
 
 
-async def _cancel(place: Place, root: Conversation) -> RunEnvelope:
+async def _cancel(backend: Backend, root: BackendThread) -> RunEnvelope:
     err.print("canceling …")
-    with suppress(WrongState):  # it had ended
+    with suppress(WrongState):  # the run has ended
         await root.cancel()
     run = await root.wait(CANCEL_SECONDS)
     with suppress(TimeoutError):
         async with asyncio.timeout(CANCEL_SECONDS):
-            await place.settle(root)
+            await backend.settle(root)
     return run
 
 
-def _tell(run: RunEnvelope, session: Session, wanted: Wanted, name: str) -> int:
-    """Print what came of it; what to end with."""
+def _tell(run: RunEnvelope, session: Session, wanted: RunOptions, name: str) -> int:
+    """Print the result; the exit code."""
     if wanted.as_json:
         print_json(run)
     else:
@@ -160,7 +164,7 @@ def _tell(run: RunEnvelope, session: Session, wanted: Wanted, name: str) -> int:
     return ENDS_WITH[run.status]
 
 
-def _print_end(run: RunEnvelope, session: Session, wanted: Wanted, name: str) -> None:
+def _print_end(run: RunEnvelope, session: Session, wanted: RunOptions, name: str) -> None:
     if run.status == "completed":
         _print_result(run.data)
     for error in run.errors:

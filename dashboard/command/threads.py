@@ -1,4 +1,4 @@
-"""`agency threads` and `logs`: what goes on at a server."""
+"""`agency threads` and `logs`: list a server's threads, and show the events of one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agency.api import bodies as api
 from agency.api.tenancy import ThreadSummary
 from agency.events import Event, EventType
 from agency.thread.views import RunStatus
-from dashboard.command.console import AsJson, DataDir, app, err, print_json, print_line, print_table
-from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
-from dashboard.command.shown import clean, event_line, moment
+from dashboard.command.terminal.console import AsJson, DataDir, app, err, print_json, print_line, print_table
+from dashboard.command.terminal.rendering import clean, event_line, moment
+from dashboard.command.terminal.targets import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 
 if TYPE_CHECKING:
     from agency.client import Thread
@@ -35,13 +35,13 @@ PAGE = 1_000
 @app.command()
 def threads(
     agency: AgencyId = None,
-    status: Annotated[RunStatus | None, typer.Option(help="Only those whose latest run is so.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
+    status: Annotated[RunStatus | None, typer.Option(help="Only threads whose latest run has this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The number of threads.")] = 20,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """List threads and what each is doing, the newest first."""
+    """List threads and their status, the newest first."""
     with server(url, data_dir) as client:
         found = [
             thread
@@ -75,19 +75,19 @@ def _print(found: list[ThreadSummary]) -> None:
 @app.command()
 def logs(
     thread: ThreadName,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what happens, until Ctrl-C.")] = False,
-    after: Annotated[int, typer.Option(min=0, help="Begin after the event with this number.")] = 0,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep showing new events, until Ctrl-C.")] = False,
+    after: Annotated[int, typer.Option(min=0, help="Start after the event with this number.")] = 0,
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts: one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for scripts.")] = False,
 ) -> None:
-    """Show a thread's events, a line each. Following survives restarts of the server."""
+    """Show a thread's events, one per line. --follow survives restarts of the server."""
     with server(url, data_dir) as client:
         found = the_thread(client, thread, agency)
         for event in found.events(after) if follow else _stored(found, after):
             if event.type == EventType.MODEL_DELTA:
-                continue  # the text of a reply is in the conversation; here it would be a line a word
+                continue  # one line per word; the conversation has the text
             if as_json:
                 sys.stdout.write(event.model_dump_json() + "\n")
                 sys.stdout.flush()

@@ -1,4 +1,7 @@
-"""Which folder, which models, which server, which agency, which thread: what most commands are told, or find out."""
+"""What a command is about: its data folder, its providers, its server, its agency, its thread.
+
+Options and environment variables name them; otherwise a command takes the only one there is.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from agency.errors import DefinitionError, Forbidden, InvalidInput, NotFound
 from agency.models.providers.entry import Provider, ProviderName
 from agency.wire import explain
-from dashboard.gateway.found import notes
+from dashboard.gateway.discovery import running_gateways
 
 if TYPE_CHECKING:
     from agency.api.tenancy import AgencyInfo
@@ -22,18 +25,21 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 PATIENCE_SECONDS = 1.0
-"""Somebody is at the terminal: a server that does not answer is told of soon."""
+"""A person waits at the terminal, so a command reports soon that a server does not answer."""
 
 ServerUrl = Annotated[
     str | None,
     typer.Option(
         "--url",
-        help="The server. [dim]AGENCY_URL, else the one of the data folder, else http://127.0.0.1:8000[/]",
+        help="The server's address. [dim]Default: AGENCY_URL, else the data folder's, else http://127.0.0.1:8000[/]",
         show_default=False,
     ),
 ]
 AgencyId = Annotated[
-    str | None, typer.Option("--agency", help="The agency's id. [dim]All of them unless given[/]", show_default=False)
+    str | None, typer.Option("--agency", help="The agency's id. [dim]Default: all agencies[/]", show_default=False)
+]
+OneAgency = Annotated[
+    str | None, typer.Option("--agency", help="The agency's id. [dim]Default: the only agency[/]", show_default=False)
 ]
 ThreadName = Annotated[
     str, typer.Argument(metavar="THREAD", help="A thread's id, or [bold]agency/thread[/].", show_default=False)
@@ -48,18 +54,18 @@ _PROVIDERS = TypeAdapter(dict[ProviderName, Provider])
 
 
 def configured_providers() -> dict[str, Provider]:
-    """Those of AGENCY_PROVIDERS, as an installation would have them; without Ray, which takes a second to import."""
+    """The providers of AGENCY_PROVIDERS, as an installation reads them; without Ray, which takes a second to import."""
     try:
         return _PROVIDERS.validate_json(os.environ.get("AGENCY_PROVIDERS") or "{}")
     except ValidationError as error:
-        raise DefinitionError(f"AGENCY_PROVIDERS: {explain(error)}") from None  # its own text quotes what was given
+        raise DefinitionError(f"AGENCY_PROVIDERS: {explain(error)}") from None  # pydantic's message quotes the input
 
 
 def address(url: str | None, data_dir: Path | None) -> str | None:
-    """Where the server is, as far as anybody has said; None leaves it to the client."""
+    """The server's address from options, environment or data folder; None leaves the default to the client."""
     if url or os.environ.get("AGENCY_URL"):
         return url or os.environ["AGENCY_URL"]
-    found = next((note.url for note in notes(data_folder(data_dir))), None)
+    found = next((note.url for note in running_gateways(data_folder(data_dir))), None)
     if found is None and (data_dir is not None or os.environ.get("AGENCY_DATA_DIR")):
         raise NotFound(f"no server runs for {data_folder(data_dir)}: `agency serve` starts one, --url names another")
     return found
@@ -72,22 +78,23 @@ def server(url: str | None, data_dir: Path | None) -> Client:
 
 
 def agencies(client: Client, agency_id: str | None) -> list[AgencyInfo]:
-    """The one that was named, or all."""
+    """The agency that was named, or all."""
     return list(client.agencies()) if agency_id is None else [client.agency(agency_id).info()]
 
 
 def the_agency(client: Client, agency_id: str | None) -> Agency:
-    """The one that was named, or the only one."""
+    """The agency that was named, or the only one."""
     return client.agency(agency_id or only(agencies(client, None), "an agency", "--agency", lambda each: each.id).id)
 
 
 def the_thread(client: Client, name: str, agency_id: str | None) -> Thread:
+    """The thread with this name, which is an id or `agency/thread`; `NotFound` if there is none."""
     agency, slash, thread = name.rpartition("/")
     if slash and agency_id not in (None, agency):
         raise InvalidInput(f"{name} is not in agency {agency_id!r}")
     if named := agency or agency_id:
         found = client.agency(named).thread(thread)
-        found.info()  # which says so if there is none
+        found.info()  # raises `NotFound` if there is none
         return found
     for each in agencies(client, None):
         found = client.agency(each.id).thread(thread)
@@ -105,7 +112,7 @@ def _exists(thread: Thread) -> bool:
 
 
 def only(found: list[Item], what: str, option: str, name: Callable[[Item], str]) -> Item:
-    """The only one; whoever has to choose is told from what."""
+    """The only item; with several, an error lists what `option` can name."""
     if len(found) == 1:
         return found[0]
     known = ", ".join(name(each) for each in found)

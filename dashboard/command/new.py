@@ -1,4 +1,4 @@
-"""`agency new`: a folder to start from, with agents that run and a test that passes."""
+"""`agency new`: create a project with an agent that runs and a test that passes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Annotated
 import typer
 
 from agency.errors import InvalidInput
-from dashboard.command.console import app, err, out
+from dashboard.command.terminal.console import app, err, out
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,62}")
 TASK = "What do we know about bread?"
 ENDING = ".tmpl"
 RENAMED = {"gitignore": ".gitignore"}
-"""Files that would mean something where the templates are kept."""
+"""Templates that must not have their real names in this repository, where those would take effect."""
 
 
 @app.command()
-def new(name: Annotated[str, typer.Argument(help="The new folder; its last part names the project.")]) -> None:
-    """Make a project: an agent with a tool, on the offline model, and a test."""
+def new(name: Annotated[str, typer.Argument(help="The folder to create; its last part names the project.")]) -> None:
+    """Create a project: an agent with a tool, on the offline model, and a test."""
     folder = Path(name)
     project = folder.absolute().name
     if not _NAME.fullmatch(project):

@@ -1,4 +1,4 @@
-"""What all commands share: the command line itself, its common options, and how they speak to people and to scripts."""
+"""The command line itself, the options that most commands have, and how commands print for people and for scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agency.errors import AgencyError
 
 app = typer.Typer(
     name="agency",
-    help="Durable multi-agent threads: serve them, watch them, answer them.",
+    help="Serve durable multi-agent threads, watch them and decide what they may do.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
@@ -29,22 +29,25 @@ err = Console(stderr=True)
 System = Annotated[
     str | None,
     typer.Argument(
-        help="Your agents, as [bold]package.module:name[/]; without it, the offline demo.", show_default=False
+        help="Your agents, as [bold]package.module:name[/]. [dim]Default: the offline demo[/]", show_default=False
     ),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Where everything that lasts is kept. [dim]AGENCY_DATA_DIR, else ./data[/]", show_default=False),
+    typer.Option(
+        help="The folder that keeps all data. [dim]Default: AGENCY_DATA_DIR, else ./data[/]", show_default=False
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="For scripts: print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 def complain(error: AgencyError) -> None:
+    """Print an error on stderr: its stable code and its message."""
     err.print(f"[red]{error.code}[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 def print_line(line: Text, console: Console = out) -> None:
-    """One line: cut off where the screen ends, and whole where there is none."""
+    """Print one line: cut off at the edge of a terminal, and whole when the output goes to a file or a pipe."""
     if console.is_terminal:
         console.print(line, no_wrap=True, overflow="ellipsis")
     else:
@@ -52,7 +55,7 @@ def print_line(line: Text, console: Console = out) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """A table; where there is no screen, lines with tabs, which cut nothing off."""
+    """Print a table; to a file or a pipe, print lines with tabs, which cut nothing off."""
     if not out.is_terminal:
         for row in rows:
             sys.stdout.write("\t".join(str(cell) for cell in row) + "\n")

@@ -1,4 +1,4 @@
-"""`agency schedules`: when an agency starts threads by itself, and what came of it."""
+"""`agency schedules`: threads that an agency starts by itself, and the results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import typer
 from agency.errors import InvalidInput
 from agency.schedules.occurrences import Kind
 from agency.schedules.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
-from dashboard.command.console import AsJson, DataDir, app, err, out, print_json, print_table
-from dashboard.command.finding import ServerUrl, server, the_agency
-from dashboard.command.shown import clean, moment, one_line
-from dashboard.command.tenants import OfAgency
+from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json, print_table
+from dashboard.command.terminal.rendering import clean, moment, one_line
+from dashboard.command.terminal.targets import OneAgency, ServerUrl, server, the_agency
 
-schedules = typer.Typer(help="When an agency starts threads by itself.", no_args_is_help=True)
+schedules = typer.Typer(help="Manage the threads that an agency starts by itself.", no_args_is_help=True)
 app.add_typer(schedules, name="schedules")
 
 UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -26,9 +25,9 @@ OneSchedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedu
 
 @schedules.command("list")
 def list_schedules(
-    agency: OfAgency = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False
+    agency: OneAgency = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
-    """List an agency's schedules, and when each is due next."""
+    """List an agency's schedules, and the next time of each."""
     with server(url, data_dir) as client:
         found = tuple(the_agency(client, agency).schedules())
     if as_json:
@@ -45,25 +44,28 @@ def list_schedules(
 
 @schedules.command("create")
 def create_schedule(
-    name: Annotated[str, typer.Argument(help="What people call it.", show_default=False)],
-    agent: Annotated[str, typer.Option(help="The agent whose threads it starts.", show_default=False)],
-    message: Annotated[str, typer.Option(help="What each thread begins with.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A name for the schedule.", show_default=False)],
+    agent: Annotated[str, typer.Option(help="The agent of the threads.", show_default=False)],
+    message: Annotated[str, typer.Option(help="The first message of each thread.", show_default=False)],
     at: Annotated[
-        str | None, typer.Option(help="Once, or first: as in 2027-03-28T09:00, in the time zone.", show_default=False)
+        str | None,
+        typer.Option(help="The only or first time, such as 2027-03-28T09:00, in the time zone.", show_default=False),
     ] = None,
-    every: Annotated[str | None, typer.Option(help="At an interval: 90s, 15m, 2h or 1d.", show_default=False)] = None,
+    every: Annotated[str | None, typer.Option(help="An interval: 90s, 15m, 2h or 1d.", show_default=False)] = None,
     cron: Annotated[
-        str | None, typer.Option(help="By cron: minute, hour, day, month, weekday.", show_default=False)
+        str | None, typer.Option(help="A cron expression: minute, hour, day, month, weekday.", show_default=False)
     ] = None,
-    timezone: Annotated[str, typer.Option(help="Whose clocks count, as in Europe/Berlin.")] = "UTC",
-    overlap: Annotated[Overlap, typer.Option(help="What is done when the run before is still going on.")] = "skip",
-    catch_up: Annotated[CatchUp, typer.Option(help="Threads for all the times at which nobody was there.")] = "one",
-    agency: OfAgency = None,
+    timezone: Annotated[str, typer.Option(help="The time zone, such as Europe/Berlin.")] = "UTC",
+    overlap: Annotated[Overlap, typer.Option(help="What to do while the previous run is in progress.")] = "skip",
+    catch_up: Annotated[
+        CatchUp, typer.Option(help="How many threads to start for times that passed while nothing ran.")
+    ] = "one",
+    agency: OneAgency = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have threads started once (--at), at an interval (--every) or by --cron."""
+    """Create a schedule that starts threads once (--at), at an interval (--every) or by --cron."""
     kind: Kind = "cron" if cron is not None else "interval" if every is not None else "once"
     if at is None and kind == "once":
         raise InvalidInput("say when: --at, --every or --cron")
@@ -86,12 +88,12 @@ def create_schedule(
 @schedules.command("pause")
 def pause_schedule(
     schedule: OneSchedule,
-    agency: OfAgency = None,
+    agency: OneAgency = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have a schedule start nothing until it is resumed."""
+    """Pause a schedule: it starts nothing until you resume it."""
     with server(url, data_dir) as client:
         _tell(the_agency(client, agency).pause_schedule(schedule), as_json=as_json)
 
@@ -99,12 +101,12 @@ def pause_schedule(
 @schedules.command("resume")
 def resume_schedule(
     schedule: OneSchedule,
-    agency: OfAgency = None,
+    agency: OneAgency = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have a schedule go on, with what comes next and not with what was due meanwhile."""
+    """Resume a schedule at its next time. Times that passed in the meantime are skipped."""
     with server(url, data_dir) as client:
         _tell(the_agency(client, agency).resume_schedule(schedule), as_json=as_json)
 
@@ -112,12 +114,12 @@ def resume_schedule(
 @schedules.command("run")
 def run_schedule(
     schedule: OneSchedule,
-    agency: OfAgency = None,
+    agency: OneAgency = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have a schedule run now, whatever time it is."""
+    """Run a schedule now."""
     with server(url, data_dir) as client:
         run = the_agency(client, agency).run_schedule(schedule)
     if as_json:
@@ -129,13 +131,13 @@ def run_schedule(
 @schedules.command("runs")
 def list_runs(
     schedule: OneSchedule,
-    limit: Annotated[int, typer.Option(min=1, help="The most that are listed.")] = 20,
-    agency: OfAgency = None,
+    limit: Annotated[int, typer.Option(min=1, help="The number of runs.")] = 20,
+    agency: OneAgency = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what came of a schedule, the newest first."""
+    """List the runs of a schedule, the newest first."""
     with server(url, data_dir) as client:
         found = tuple(itertools.islice(the_agency(client, agency).schedule_runs(schedule), limit))
     if as_json:
@@ -147,9 +149,9 @@ def list_runs(
 
 @schedules.command("delete")
 def delete_schedule(
-    schedule: OneSchedule, agency: OfAgency = None, url: ServerUrl = None, data_dir: DataDir = None
+    schedule: OneSchedule, agency: OneAgency = None, url: ServerUrl = None, data_dir: DataDir = None
 ) -> None:
-    """Delete a schedule with its history. The threads that it has started stay."""
+    """Delete a schedule and its history. The threads that it started stay."""
     with server(url, data_dir) as client:
         the_agency(client, agency).delete_schedule(schedule)
     err.print(f"deleted {schedule}", highlight=False, markup=False)
@@ -163,7 +165,7 @@ def _ms(given: str) -> int:
 
 
 def _interval(ms: int) -> str:
-    """As one would say it: in the largest unit that leaves no rest."""
+    """The interval in the largest unit that divides it."""
     unit, size = next(((unit, size) for unit, size in reversed(UNITS.items()) if ms % size == 0), ("ms", 1))
     return f"{ms // size}{unit}"
 

@@ -1,4 +1,4 @@
-"""`agency fork`: a new thread that begins as another one was."""
+"""`agency fork`: create a thread from an earlier point of another one."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from typing import Annotated
 
 import typer
 
-from dashboard.command.console import AsJson, DataDir, app, err, out, print_json
-from dashboard.command.finding import AgencyId, ServerUrl, ThreadName, server, the_thread
+from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json
+from dashboard.command.terminal.targets import AgencyId, ServerUrl, ThreadName, server, the_thread
 
 
 @app.command()
 def fork(
     thread: ThreadName,
     message: Annotated[
-        str | None, typer.Argument(metavar="[MESSAGE]", help="What it goes on with at once; without, it waits.")
+        str | None,
+        typer.Argument(metavar="[MESSAGE]", help="A first message for the fork. [dim]Default: none, and it waits[/]"),
     ] = None,
     after: Annotated[
         int | None,
-        typer.Option(min=1, metavar="SEQ", help="The last event that it has, as `agency logs` numbers them."),
+        typer.Option(min=1, metavar="SEQ", help="The last event of the fork, as numbered by `agency logs`."),
     ] = None,
     before: Annotated[
-        str | None, typer.Option(metavar="MESSAGE", help="The id of a message: it has what came before that one.")
+        str | None, typer.Option(metavar="MESSAGE", help="The id of the first message that the fork leaves out.")
     ] = None,
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a new thread that begins as this one was: its messages, files and todos. Without options, as it is now."""
+    """Create a thread with this one's messages, files and todos, as of now or of an earlier event or message."""
     with server(url, data_dir) as client:
         found = the_thread(client, thread, agency)
         made = found.fork(() if message is None else message, after_seq=after, before_message=before).info()

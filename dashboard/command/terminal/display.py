@@ -1,6 +1,6 @@
-"""A run as it goes on, in a terminal: what is done is printed line by line, and below it lives what is being done now.
+"""A run in progress, in a terminal: finished work is printed line by line, and a live area below shows current work.
 
-Where there is no screen, only the lines are printed.
+When the output goes to a file or a pipe, there is no live area: only the lines are printed.
 """
 
 from __future__ import annotations
@@ -16,68 +16,68 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from agency.events import Event, EventData, EventType
-from dashboard.command.console import print_line
-from dashboard.command.shown import as_call, clean, compact, one_line, todo_lines
+from dashboard.command.terminal.console import print_line
+from dashboard.command.terminal.rendering import as_call, clean, compact, one_line, todo_lines
 
 TEXT_LINES, TEXT_CHARS = 8, 4_000
-"""How much of a reply is shown while it is being streamed."""
+"""How much of a reply the live area shows while the model streams it."""
 
 ARGUMENT_CHARS = 60
 
 QUIET_TOOLS = ("write_todos", "task")
-"""Tools whose work shows otherwise: the list itself, and the subagents."""
+"""Tools without a line of their own: the todo list and the subagents show what they do."""
 
 
 @dataclass
-class Shown:
-    """What is known of a thread that is being watched."""
+class WatchedThread:
+    """What the display knows about a thread."""
 
     name: str
     depth: int
     text: str = ""
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """What runs now, by the calls' ids: the call, and since when."""
+    """The calls that run now, by their ids: the call as text, and the time at which it began."""
 
 
-class Progress:
+class RunDisplay:
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._threads: dict[str, Shown] = {}
+        self._threads: dict[str, WatchedThread] = {}
         self._root = ""
         self._todos: list[Text] = []
-        self._held: list[Text] | None = None
-        self._live = Live(get_renderable=self._now, console=console, refresh_per_second=10, transient=True)
+        self._postponed: list[Text] | None = None
+        self._live = Live(get_renderable=self._live_area, console=console, refresh_per_second=10, transient=True)
 
     @contextmanager
     def showing(self) -> Iterator[None]:
-        """While this lasts, the screen lives."""
+        """Show the live area inside this block."""
         try:
-            self._go()
+            self._start()
             yield
         finally:
             self._live.stop()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """While this lasts, somebody is being asked: nothing else is printed."""
+    def suspended(self) -> Iterator[None]:
+        """Print nothing inside this block, because a person is being asked; print the lines afterwards."""
         self._live.stop()
-        self._held = []
+        self._postponed = []
         try:
             yield
         finally:
-            lines, self._held = self._held, None
+            lines, self._postponed = self._postponed, None
             for line in lines:
                 self._print(line)
-            self._go()
+            self._start()
 
-    def _go(self) -> None:
+    def _start(self) -> None:
         if self._console.is_terminal and not self._console.quiet:
             self._live.start()
 
     def watch(self, thread_id: str, name: str) -> None:
-        """Another thread is going to be told of; the first one is the run itself."""
+        """Begin to show a thread. The first one is the run's own; the others are its subagents."""
         self._root = self._root or thread_id
-        self._threads[thread_id] = Shown(name, depth=0 if thread_id == self._root else 1)
+        self._threads[thread_id] = WatchedThread(name, depth=0 if thread_id == self._root else 1)
 
     def take(self, thread_id: str, event: Event) -> None:
         shown = self._threads[thread_id]
@@ -107,13 +107,13 @@ class Progress:
                 self._line(shown, ("✗ ", "red"), f"{code} {one_line(message)}", (_what_next(event.data), "dim"))
                 shown.text = ""
             case ((EventType.AGENT_COMPLETED | EventType.AGENT_ERROR | EventType.RUN_CANCELED), _):
-                shown.text = ""  # it is the result, which is told otherwise
+                shown.text = ""  # the text is the result, which the command prints
                 shown.calls.clear()
             case _:
                 pass
 
-    def _say(self, shown: Shown) -> None:
-        """What the model said beside its calls."""
+    def _say(self, shown: WatchedThread) -> None:
+        """Print what the model said besides its calls."""
         text, shown.text = shown.text.strip(), ""
         if text and shown.depth == 0:
             for line in text.splitlines():
@@ -128,7 +128,7 @@ class Progress:
                 for line in todos:
                     self._print(line)
 
-    def _ended(self, shown: Shown, call: str, ts: str, mark: tuple[str, str], told: str) -> None:
+    def _ended(self, shown: WatchedThread, call: str, ts: str, mark: tuple[str, str], told: str) -> None:
         if (begun := shown.calls.pop(call, None)) is None:
             return
         label, since = begun
@@ -136,17 +136,16 @@ class Progress:
         took = f"  {seconds:.1f} s" if seconds >= 1 else ""
         self._line(shown, mark, f" {label}", (took, "dim"), (f"  {one_line(told)}", "dim"))
 
-    def _line(self, shown: Shown, *parts: str | tuple[str, str]) -> None:
+    def _line(self, shown: WatchedThread, *parts: str | tuple[str, str]) -> None:
         self._print(Text.assemble(_who(shown), *parts))
 
     def _print(self, line: Text) -> None:
-        if self._held is not None:
-            self._held.append(line)
+        if self._postponed is not None:
+            self._postponed.append(line)
         else:
             print_line(line, self._console)
 
-    def _now(self) -> Group:
-        """What is being done now."""
+    def _live_area(self) -> Group:
         lines: list[Text | Spinner] = []
         for shown in self._threads.values():
             lines += self._said(shown)
@@ -154,8 +153,8 @@ class Progress:
                 lines.append(Spinner("dots", Text.assemble(_who(shown), label, no_wrap=True), style="cyan"))
         return Group(*lines, *self._todos)
 
-    def _said(self, shown: Shown) -> list[Text]:
-        """The end of what is being said: of a subagent one line, of the run itself some."""
+    def _said(self, shown: WatchedThread) -> list[Text]:
+        """The end of the streamed text: one line of a subagent's, several of the run's own."""
         if shown.depth:
             last = shown.text.splitlines()[-1:]
             return [Text.assemble(_who(shown), (line, "dim"), no_wrap=True, overflow="ellipsis") for line in last]
@@ -163,14 +162,14 @@ class Progress:
         return list(wrapped)[-TEXT_LINES:]
 
     def finish(self) -> None:
-        """The list as it is in the end, for the record."""
+        """Print the final todo list, which stays on the screen when the live area goes."""
         if self._console.is_terminal:
             for line in self._todos:
                 self._print(line)
 
 
 def _what_next(data: EventData) -> str:
-    """What follows a model call that failed."""
+    """What happens after a failed model call: another model, or another try."""
     match data:
         case {"next": str(model)}:
             return f"  → {one_line(model)}"
@@ -180,8 +179,8 @@ def _what_next(data: EventData) -> str:
             return ""
 
 
-def _who(shown: Shown) -> tuple[str, str]:
-    """Before a line of a subagent, its name."""
+def _who(shown: WatchedThread) -> tuple[str, str]:
+    """What begins a line: a subagent's name, or nothing for the run itself."""
     return (f"  {shown.name}  " if shown.depth else "", "magenta")
 
 

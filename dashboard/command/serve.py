@@ -1,4 +1,4 @@
-"""`agency serve`: the gateway, and the installation behind it. Both are imported when they are to run."""
+"""`agency serve`: the gateway, and the installation behind it. Both are imported only in the process that runs them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashboard.command.console import DataDir, System, app, err
 from dashboard.command.installation import DEMO, chosen, installation
+from dashboard.command.terminal.console import DataDir, System, app, err
 
 if TYPE_CHECKING:
     from actors import Cluster, Settings
@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 @app.command()
 def serve(
     system: System = None,
-    host: Annotated[str | None, typer.Option(help="[dim]127.0.0.1 unless given[/]", show_default=False)] = None,
-    port: Annotated[int | None, typer.Option(help="[dim]8000 unless given; 0 takes a free one[/]")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on. [dim]Default: 127.0.0.1[/]", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on; 0 takes a free one. [dim]Default: 8000[/]")
+    ] = None,
     data_dir: DataDir = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a secret.")] = False,
 ) -> None:
-    """Serve agents: the dashboard, the REST API and live events. [dim]AGENCY_SECRET is what clients must show.[/]
+    """Serve agents: the dashboard, the REST API and live events. [dim]Clients must send AGENCY_SECRET, if it is set.[/]
 
-    Ray is started if none runs. Threads go on when this ends; [bold]agency down[/] stops everything.
+    This starts Ray if none runs. Threads continue when it ends; [bold]agency down[/] stops everything.
     """
     from dashboard.gateway import keeper
-    from dashboard.gateway.listening import listen
+    from dashboard.gateway.server_socket import listen
     from dashboard.gateway.settings import gateway_settings
 
     settings = gateway_settings(host=host, port=port, insecure=insecure or None)
@@ -42,24 +46,24 @@ def serve(
     from actors.settings import load_system
     from dashboard.gateway.server import Gateway
 
-    os.environ.pop("AGENCY_SECRET", None)  # nobody's but ours: hosts run other people's code
+    os.environ.pop("AGENCY_SECRET", None)  # only the gateway needs it, and hosts run code of other people
     wanted = installation(data_dir, chosen(system))
     quiet = err.is_terminal and "AGENCY_LOG_LEVEL" not in os.environ  # a person wants the address, not each request
     logs.set_up("WARNING" if quiet else wanted.log_level)
-    load_system(wanted)  # what is wrong with it shows before anything starts
+    load_system(wanted)  # so that an error in it shows before anything starts
     err.print("starting …")
     asyncio.run(Gateway(settings, wanted, kept).run(partial(_greet, wanted)))
 
 
 async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:
     if wanted.system == DEMO:
-        await _furnish(cluster)
+        await _add_demo_thread(cluster)
     err.print(f"\n  dashboard  [bold]{url}[/]\n  API        {url}/openapi.json\n", highlight=False)
     err.print("  [dim]Ctrl-C ends the gateway; threads go on. `agency down` stops everything.[/]\n", highlight=False)
 
 
-async def _furnish(cluster: Cluster) -> None:
-    """Give the demo an agency with a thread in it, so that there is something to see."""
+async def _add_demo_thread(cluster: Cluster) -> None:
+    """Create the demo's agency and first thread, so that the dashboard has something to show."""
     from dashboard import demo
 
     if not await cluster.agencies(limit=1):
