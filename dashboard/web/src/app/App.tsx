@@ -1,3 +1,4 @@
+import { LucideProvider } from "lucide-react";
 import { useEffect, useState } from "react";
 import { agencies, loadAgencies } from "@/app/agencies";
 import { Shell } from "@/app/Shell";
@@ -7,19 +8,21 @@ import { retryAll } from "@/live/line";
 import { useStore } from "@/live/store";
 import { Boundary } from "@/ui/Boundary";
 
-/** The page. Whoever signs in anew begins with everything anew. */
+/** The page. Signing in again opens all connections and loads all data again. */
 export function App() {
   const [session, setSession] = useState(0);
   return (
-    <Boundary>
-      <Session
-        key={session}
-        renew={() => {
-          closeAll();
-          setSession((number) => number + 1);
-        }}
-      />
-    </Boundary>
+    <LucideProvider size={16} strokeWidth={2.25}>
+      <Boundary>
+        <Session
+          key={session}
+          renew={() => {
+            closeAll();
+            setSession((number) => number + 1);
+          }}
+        />
+      </Boundary>
+    </LucideProvider>
   );
 }
 

@@ -1,3 +1,4 @@
+import { MenuIcon, XIcon } from "lucide-react";
 import { Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { agencies } from "@/app/agencies";
 import { ConnectionNote } from "@/app/ConnectionNote";
@@ -74,7 +75,7 @@ export function Shell({ renew }: { renew(): void }) {
       <div className={css.body}>
         <div className={css.phone}>
           <IconButton
-            icon={drawer ? "close" : "menu"}
+            icon={drawer ? XIcon : MenuIcon}
             label={drawer ? "Close the menu" : "Agencies and threads"}
             aria-expanded={drawer}
             onClick={() => setDrawer(!drawer)}

@@ -1,8 +1,8 @@
+import { FileIcon, PaperclipIcon, XIcon } from "lucide-react";
 import { type ChangeEvent, useRef } from "react";
 import css from "@/attach/AttachmentList.module.css";
 import type { Attachments } from "@/attach/useAttachments";
 import { bytes } from "@/text/format";
-import { Icon } from "@/ui/Icon";
 import { IconButton } from "@/ui/IconButton";
 import { Refusal } from "@/ui/Refusal";
 
@@ -16,11 +16,11 @@ export function AttachmentList({ attachments }: { attachments: Attachments }) {
               {each.kind === "image" ? (
                 <img className={css.thumb} src={`data:${each.image.mediaType};base64,${each.image.data}`} alt="" />
               ) : (
-                <Icon name="file" size={14} />
+                <FileIcon size={14} />
               )}
               <span className="cut">{each.name}</span>
               <span className="faint">{bytes(each.size)}</span>
-              <IconButton icon="close" label={`Remove ${each.name}`} small onClick={() => attachments.remove(each)} />
+              <IconButton icon={XIcon} label={`Remove ${each.name}`} small onClick={() => attachments.remove(each)} />
             </li>
           ))}
         </ul>
@@ -39,7 +39,7 @@ export function AttachButton({ attachments }: { attachments: Attachments }) {
   return (
     <>
       <input ref={input} type="file" multiple hidden onChange={pick} aria-label="Files to attach" />
-      <IconButton icon="attach" label="Attach files" onClick={() => input.current?.click()} />
+      <IconButton icon={PaperclipIcon} label="Attach files" onClick={() => input.current?.click()} />
     </>
   );
 }

@@ -1,5 +1,5 @@
+import { CheckIcon, CopyIcon } from "lucide-react";
 import { useState } from "react";
-import { Icon } from "@/ui/Icon";
 
 const SHOWN_MS = 1_500;
 
@@ -28,7 +28,7 @@ export function CopyButton({
       title={says}
       onClick={copy}
     >
-      <Icon name={done ? "check" : "copy"} size={14} />
+      {done ? <CheckIcon size={14} /> : <CopyIcon size={14} />}
     </button>
   );
 }

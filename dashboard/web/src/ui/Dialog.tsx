@@ -1,3 +1,4 @@
+import { XIcon } from "lucide-react";
 import { type ReactNode, useEffect, useRef } from "react";
 import css from "@/ui/Dialog.module.css";
 import { IconButton } from "@/ui/IconButton";
@@ -43,7 +44,7 @@ export function Dialog({ title, onClose, children, closable = true, wide = false
       <div className={css.inside}>
         <header className={css.head}>
           <h2>{title}</h2>
-          {closable && <IconButton icon="close" label="Close" small onClick={onClose} />}
+          {closable && <IconButton icon={XIcon} label="Close" small onClick={onClose} />}
         </header>
         {children}
       </div>

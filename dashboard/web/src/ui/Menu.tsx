@@ -1,107 +1,70 @@
-import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
+// A button that opens a menu. The menu itself (Radix: keys, typing ahead, focus, position) is a file of its own that is
+// loaded when a person points at the button or reaches it with the keyboard, so that the first load stays small.
+
+import { type ComponentProps, lazy, type ReactNode, Suspense, useState } from "react";
 import css from "@/ui/Menu.module.css";
 
 export interface MenuItem {
   label: string;
   icon?: ReactNode;
   danger?: boolean;
-  /** One of several, of which one is chosen. */
-  checked?: boolean;
   hint?: string;
   act(): void;
 }
 
-interface Props {
-  /** What the button says to those who do not see it. */
+/** One of several items of which one is chosen. */
+export interface MenuChoice extends Omit<MenuItem, "icon"> {
+  chosen: boolean;
+}
+
+export interface MenuProps {
+  /** The accessible name of the button and its menu. */
   label: string;
   button: ReactNode;
   className?: string;
-  items: readonly (MenuItem | "line")[];
+  /** They come first, a line below them. */
+  choices?: readonly MenuChoice[];
+  items?: readonly (MenuItem | "line")[];
   align?: "left" | "right";
   up?: boolean;
 }
 
-/** A button that opens a list of things to do. */
-export function Menu({ label, button, className = "button quiet icon", items, align = "left", up = false }: Props) {
-  const [open, setOpen] = useState(false);
-  const root = useRef<HTMLDivElement>(null);
-  const opener = useRef<HTMLButtonElement>(null);
-  const id = useId();
+const load = () => import("@/ui/OpenableMenu");
+const OpenableMenu = lazy(load);
 
-  useEffect(() => {
-    if (!open) return;
-    root.current?.querySelector<HTMLElement>("[role^=menuitem]")?.focus();
-    const outside = (event: PointerEvent) => {
-      if (!root.current?.contains(event.target as Node)) setOpen(false);
-    };
-    document.addEventListener("pointerdown", outside);
-    return () => document.removeEventListener("pointerdown", outside);
-  }, [open]);
-
-  const close = () => {
-    setOpen(false);
-    opener.current?.focus();
-  };
-
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (!open) return;
-    const all = [...(root.current?.querySelectorAll<HTMLElement>("[role^=menuitem]") ?? [])];
-    const at = all.indexOf(document.activeElement as HTMLElement);
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (event.key === "Escape") close();
-    else if (event.key === "Tab") setOpen(false);
-    else if (step) all[(at + step + all.length) % all.length]?.focus();
-    else return;
-    if (event.key !== "Tab") event.preventDefault();
-    event.stopPropagation();
-  };
-
+export function Menu(props: MenuProps) {
+  const [used, setUsed] = useState(false);
+  const { label, button, className } = props;
+  const preload = () => void load();
+  // The same button before and while the menu's file is loaded: a click on it is not lost.
+  const plain = (
+    <MenuButton
+      label={label}
+      className={className}
+      aria-haspopup="menu"
+      aria-expanded={false}
+      onPointerEnter={preload}
+      onFocus={preload}
+      onClick={() => setUsed(true)}
+    >
+      {button}
+    </MenuButton>
+  );
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the menu inside it
-    <div className={css.root} ref={root} onKeyDown={onKeyDown} role="presentation">
-      <button
-        type="button"
-        ref={opener}
-        className={className}
-        aria-label={label}
-        title={label}
-        aria-haspopup="menu"
-        aria-expanded={open}
-        aria-controls={open ? id : undefined}
-        onClick={() => setOpen(!open)}
-      >
-        {button}
-      </button>
-      {open && (
-        <div className={css.list} id={id} role="menu" aria-label={label} data-align={align} data-up={up || undefined}>
-          {items.map((item, at) =>
-            item === "line" ? (
-              <hr key={at} className={css.line} />
-            ) : (
-              // biome-ignore lint/a11y/useAriaPropsSupportedByRole: it is there with the role that has it
-              <button
-                key={at}
-                type="button"
-                role={item.checked === undefined ? "menuitem" : "menuitemradio"}
-                aria-checked={item.checked}
-                tabIndex={-1}
-                className={css.item}
-                data-danger={item.danger || undefined}
-                onClick={() => {
-                  close();
-                  item.act();
-                }}
-              >
-                <span className={css.sign}>{item.icon}</span>
-                <span className={css.words}>
-                  {item.label}
-                  {item.hint && <span className={css.hint}>{item.hint}</span>}
-                </span>
-              </button>
-            ),
-          )}
-        </div>
+    <div className={css.root}>
+      {used ? (
+        <Suspense fallback={plain}>
+          <OpenableMenu {...props} />
+        </Suspense>
+      ) : (
+        plain
       )}
     </div>
   );
+}
+
+type MenuButtonProps = ComponentProps<"button"> & { label: string; className: string | undefined };
+
+export function MenuButton({ label, className = "button quiet icon", ...rest }: MenuButtonProps) {
+  return <button type="button" className={className} aria-label={label} title={label} {...rest} />;
 }

@@ -1,3 +1,4 @@
+import { ChevronDownIcon, PencilIcon, PlusIcon, Trash2Icon } from "lucide-react";
 import { useState } from "react";
 import type { Agency } from "@/api/types";
 import css from "@/app/sidebar/AgencySwitcher.module.css";
@@ -5,25 +6,23 @@ import { DeleteAgency, NewAgency, RenameAgency } from "@/app/sidebar/agencyDialo
 import icon from "@/icon.svg";
 import { navigate } from "@/router/router";
 import { to } from "@/router/routes";
-import { Icon } from "@/ui/Icon";
-import { Menu, type MenuItem } from "@/ui/Menu";
+import { Menu, type MenuChoice, type MenuItem } from "@/ui/Menu";
 
-/** Which agency is open, the others, and what can be done with them. */
+/** The open agency, a menu of the others, and what you can do with them. */
 export function AgencySwitcher({ list, current }: { list: readonly Agency[]; current: string | null }) {
   const [dialog, setDialog] = useState<"new" | "rename" | "delete" | null>(null);
   const agency = list.find((each) => each.id === current);
   const close = () => setDialog(null);
-  const choices: MenuItem[] = list.map((each) => ({
+  const choices: MenuChoice[] = list.map((each) => ({
     label: each.name,
     hint: each.id,
-    checked: each.id === current,
-    icon: each.id === current ? <Icon name="check" /> : null,
+    chosen: each.id === current,
     act: () => navigate(to.agency(each.id)),
   }));
   const own: MenuItem[] = agency
     ? [
-        { label: "Rename …", icon: <Icon name="edit" />, act: () => setDialog("rename") },
-        { label: "Delete …", icon: <Icon name="trash" />, danger: true, act: () => setDialog("delete") },
+        { label: "Rename …", icon: <PencilIcon />, act: () => setDialog("rename") },
+        { label: "Delete …", icon: <Trash2Icon />, danger: true, act: () => setDialog("delete") },
       ]
     : [];
   return (
@@ -35,15 +34,11 @@ export function AgencySwitcher({ list, current }: { list: readonly Agency[]; cur
         button={
           <>
             <span className="cut">{agency?.name ?? "none"}</span>
-            <Icon name="down" size={13} />
+            <ChevronDownIcon size={13} />
           </>
         }
-        items={[
-          ...choices,
-          ...(choices.length ? (["line"] as const) : []),
-          { label: "New agency …", icon: <Icon name="plus" />, act: () => setDialog("new") },
-          ...own,
-        ]}
+        choices={choices}
+        items={[{ label: "New agency …", icon: <PlusIcon />, act: () => setDialog("new") }, ...own]}
       />
       {dialog === "new" && <NewAgency onClose={close} />}
       {dialog === "rename" && agency && <RenameAgency agency={agency} onClose={close} />}

@@ -1,3 +1,4 @@
+import { BellIcon } from "lucide-react";
 import { useState } from "react";
 import { consent, switchNotifications } from "@/app/notifications";
 import { IconButton } from "@/ui/IconButton";
@@ -13,7 +14,7 @@ export function NotifyButton() {
   }[now];
   return (
     <IconButton
-      icon="bell"
+      icon={BellIcon}
       label={label}
       disabled={now === "denied"}
       aria-pressed={now === "on"}

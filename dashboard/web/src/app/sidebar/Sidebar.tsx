@@ -1,3 +1,18 @@
+import {
+  BotIcon,
+  CircleQuestionMarkIcon,
+  ClockIcon,
+  HouseIcon,
+  InboxIcon,
+  LogOutIcon,
+  type LucideIcon,
+  MoonIcon,
+  PlusIcon,
+  SearchIcon,
+  ServerIcon,
+  SlidersHorizontalIcon,
+  SunIcon,
+} from "lucide-react";
 import { useMemo, useState } from "react";
 import { secret } from "@/api/secret";
 import type { Agency } from "@/api/types";
@@ -8,9 +23,8 @@ import { ThreadTree } from "@/app/sidebar/ThreadTree";
 import { FILTERS, type Filter, tally } from "@/app/sidebar/tree";
 import { useAgency } from "@/live/hooks";
 import { Link } from "@/router/router";
-import { type Route, to } from "@/router/routes";
+import { type AgencyPage, type Route, to } from "@/router/routes";
 import { number, short } from "@/text/format";
-import { Icon, type IconName } from "@/ui/Icon";
 import { IconButton } from "@/ui/IconButton";
 import { toggleTheme, useTheme } from "@/ui/theme";
 
@@ -31,20 +45,20 @@ export function Sidebar({ list, agency, route, onNewThread, onHelp }: Props) {
       {!agency && <div className="grow" />}
       <footer className={css.foot}>
         <Link className={css.place} href={to.cluster()} aria-current={route.view === "cluster" ? "page" : undefined}>
-          <Icon name="cluster" />
+          <ServerIcon />
           Cluster
         </Link>
         <span className="grow" />
         <NotifyButton />
-        <IconButton icon="question" label="Keyboard shortcuts" onClick={onHelp} />
+        <IconButton icon={CircleQuestionMarkIcon} label="Keyboard shortcuts" onClick={onHelp} />
         <IconButton
-          icon={theme === "dark" ? "sun" : "moon"}
+          icon={theme === "dark" ? SunIcon : MoonIcon}
           label={theme === "dark" ? "Light theme" : "Dark theme"}
           onClick={toggleTheme}
         />
         {secret.get() !== null && (
           <IconButton
-            icon="exit"
+            icon={LogOutIcon}
             label="Sign out"
             onClick={() => {
               secret.clear();
@@ -57,11 +71,11 @@ export function Sidebar({ list, agency, route, onNewThread, onHelp }: Props) {
   );
 }
 
-const PLACES: readonly { page: "inbox" | "blueprints" | "schedules" | "settings"; label: string; icon: IconName }[] = [
-  { page: "inbox", label: "Inbox", icon: "inbox" },
-  { page: "blueprints", label: "Blueprints", icon: "agent" },
-  { page: "schedules", label: "Schedules", icon: "clock" },
-  { page: "settings", label: "Settings", icon: "settings" },
+const AGENCY_PAGES: readonly { page: AgencyPage; label: string; icon: LucideIcon }[] = [
+  { page: "inbox", label: "Inbox", icon: InboxIcon },
+  { page: "blueprints", label: "Blueprints", icon: BotIcon },
+  { page: "schedules", label: "Schedules", icon: ClockIcon },
+  { page: "settings", label: "Settings", icon: SlidersHorizontalIcon },
 ];
 
 const FILTER_LABELS: Record<Filter, string> = {
@@ -86,14 +100,14 @@ function Threads({ agency, route, onNewThread }: { agency: string; route: Route;
       <ul className={css.places}>
         <li>
           <Link className={css.place} href={to.agency(agency)} aria-current={isHere(null) ? "page" : undefined}>
-            <Icon name="home" />
+            <HouseIcon />
             Overview
           </Link>
         </li>
-        {PLACES.map(({ page, label, icon }) => (
+        {AGENCY_PAGES.map(({ page, label, icon: Icon }) => (
           <li key={page}>
             <Link className={css.place} href={to.page(agency, page)} aria-current={isHere(page) ? "page" : undefined}>
-              <Icon name={icon} />
+              <Icon />
               {label}
               {page === "inbox" && waiting > 0 && (
                 <span className={css.badge}>
@@ -111,12 +125,12 @@ function Threads({ agency, route, onNewThread }: { agency: string; route: Route;
             Threads <span className="faint num">{loaded ? short(counts.all) + (complete ? "" : " …") : ""}</span>
           </h2>
           <button type="button" className="button small" onClick={onNewThread} disabled={!loaded}>
-            <Icon name="plus" size={13} />
+            <PlusIcon size={13} />
             New thread
           </button>
         </div>
         <div className={css.search}>
-          <Icon name="search" size={14} />
+          <SearchIcon size={14} />
           <input
             type="search"
             id="thread-search"

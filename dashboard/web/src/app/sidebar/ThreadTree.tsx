@@ -1,4 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
+import { ChevronRightIcon } from "lucide-react";
 import { type KeyboardEvent, memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { ThreadSummary } from "@/api/types";
 import css from "@/app/sidebar/ThreadTree.module.css";
@@ -8,7 +9,6 @@ import { titles } from "@/live/titles";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, money, statusOf } from "@/text/format";
-import { Icon } from "@/ui/Icon";
 import { Dot } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 
@@ -171,7 +171,7 @@ const ThreadRow = memo(
               onFold(thread.id, open);
             }}
           >
-            <Icon name="chevron" size={12} />
+            <ChevronRightIcon size={12} />
           </span>
         )}
         <span className={css.lines}>

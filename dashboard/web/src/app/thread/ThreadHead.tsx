@@ -1,3 +1,14 @@
+import {
+  ChevronRightIcon,
+  CopyIcon,
+  EllipsisIcon,
+  GitForkIcon,
+  LinkIcon,
+  PauseIcon,
+  PlayIcon,
+  SquareIcon,
+  Trash2Icon,
+} from "lucide-react";
 import { useState } from "react";
 import * as api from "@/api/threads";
 import { ancestors } from "@/app/sidebar/tree";
@@ -8,7 +19,6 @@ import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { count, duration, isActive, money, number, total } from "@/text/format";
 import { Confirm } from "@/ui/Confirm";
-import { Icon } from "@/ui/Icon";
 import { Menu } from "@/ui/Menu";
 import { Status } from "@/ui/Status";
 import { useAction } from "@/ui/useAction";
@@ -44,7 +54,7 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
         {path.map((each) => (
           <span key={each.id} className={css.up}>
             <Link href={to.thread(agency, each.id)}>{each.agentType}</Link>
-            <Icon name="chevron" size={11} />
+            <ChevronRightIcon size={11} />
           </span>
         ))}
         <h1>{now.state?.agentType ?? summary?.agentType ?? "…"}</h1>
@@ -64,7 +74,7 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
         )}
         {run?.status === "running" && (
           <button type="button" className="button small" disabled={act.busy} onClick={() => void act.run(api.pause)}>
-            <Icon name="pause" size={13} />
+            <PauseIcon size={13} />
             Pause
           </button>
         )}
@@ -75,7 +85,7 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
             disabled={act.busy}
             onClick={() => void act.run(api.resume)}
           >
-            <Icon name="play" size={12} />
+            <PlayIcon size={12} fill="currentColor" />
             Resume
           </button>
         )}
@@ -86,29 +96,29 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
             disabled={act.busy}
             onClick={() => void act.run(api.cancel)}
           >
-            <Icon name="stop" size={13} />
+            <SquareIcon size={13} fill="currentColor" />
             Stop
           </button>
         )}
         <Menu
           label="More"
           align="right"
-          button={<Icon name="more" />}
+          button={<EllipsisIcon />}
           items={[
             {
               label: "Fork",
               hint: "A new thread with all that was said here.",
-              icon: <Icon name="fork" />,
+              icon: <GitForkIcon />,
               act: () => void fork.run(),
             },
             {
               label: "Copy the link",
-              icon: <Icon name="link" />,
+              icon: <LinkIcon />,
               act: () => void navigator.clipboard.writeText(location.href),
             },
-            { label: "Copy the id", icon: <Icon name="copy" />, act: () => void navigator.clipboard.writeText(thread) },
+            { label: "Copy the id", icon: <CopyIcon />, act: () => void navigator.clipboard.writeText(thread) },
             "line",
-            { label: "Delete …", icon: <Icon name="trash" />, danger: true, act: () => setDeleting(true) },
+            { label: "Delete …", icon: <Trash2Icon />, danger: true, act: () => setDeleting(true) },
           ]}
         />
       </div>

@@ -1,3 +1,4 @@
+import { PanelRightIcon } from "lucide-react";
 import { Suspense } from "react";
 import { ThreadHead } from "@/app/thread/ThreadHead";
 import css from "@/app/thread/ThreadPage.module.css";
@@ -46,7 +47,7 @@ export default function ThreadPage({ agency, thread, tab }: Props) {
         </nav>
         {tab === "chat" && (
           <IconButton
-            icon="panel"
+            icon={PanelRightIcon}
             label="Plan, run and files"
             className={css.panel ?? ""}
             aria-pressed={panel !== null}

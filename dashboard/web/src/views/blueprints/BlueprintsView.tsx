@@ -1,8 +1,8 @@
+import { PlusIcon } from "lucide-react";
 import { useAgency, useAgencyStore } from "@/live/hooks";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { Empty, Loading } from "@/ui/Empty";
-import { Icon } from "@/ui/Icon";
 import { PageHead } from "@/ui/PageHead";
 import { BlueprintForm } from "@/views/blueprints/BlueprintForm";
 import css from "@/views/blueprints/BlueprintsView.module.css";
@@ -19,7 +19,7 @@ export default function BlueprintsView({ agency, name }: { agency: string; name:
     <>
       <PageHead title="Blueprints">
         <Link className="button small" href={to.page(agency, "blueprints", NEW)}>
-          <Icon name="plus" size={13} />
+          <PlusIcon size={13} />
           New blueprint
         </Link>
       </PageHead>

@@ -1,3 +1,4 @@
+import { ChevronRightIcon } from "lucide-react";
 import { useState } from "react";
 import { useThread, useThreadSummary } from "@/live/hooks";
 import { Link } from "@/router/router";
@@ -5,7 +6,6 @@ import { to } from "@/router/routes";
 import { brief, duration, money, pretty, statusOf, type Tone } from "@/text/format";
 import { CopyButton } from "@/ui/CopyButton";
 import { Loading } from "@/ui/Empty";
-import { Icon } from "@/ui/Icon";
 import { Mark } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 import css from "@/views/chat/CallItem.module.css";
@@ -29,7 +29,7 @@ export function CallItem({ agency, call }: { agency: string; call: Call }) {
     <li className={css.call} data-call={call.state}>
       <details>
         <summary className={css.line}>
-          <Icon name="chevron" size={12} />
+          <ChevronRightIcon size={12} />
           <code className={css.name}>{call.name}</code>
           <span className={css.brief}>{brief(call.args)}</span>
           <Took call={call} />
@@ -78,7 +78,7 @@ function Child({ agency, call, id, agent }: { agency: string; call: Call; id: st
     <div className={css.child}>
       <div className={css.childLine}>
         <button type="button" className={css.toggle} aria-expanded={open} onClick={() => setOpen(!open)}>
-          <Icon name="chevron" size={12} />
+          <ChevronRightIcon size={12} />
           {open ? "Hide" : "Show"} {agent}’s work
         </button>
         <Link href={to.thread(agency, id)}>{agent}’s thread</Link>

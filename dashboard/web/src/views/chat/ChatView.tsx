@@ -1,10 +1,10 @@
+import { ChevronDownIcon } from "lucide-react";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Banner } from "@/approvals/Banner";
 import { useAgency, useThread, useThreadStore } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { isActive } from "@/text/format";
 import { Loading } from "@/ui/Empty";
-import { Icon } from "@/ui/Icon";
 import css from "@/views/chat/ChatView.module.css";
 import { Composer } from "@/views/chat/Composer";
 import { SidePanel } from "@/views/chat/SidePanel";
@@ -74,7 +74,7 @@ export default function ChatView({ agency, thread }: ThreadViewProps) {
               toEnd();
             }}
           >
-            <Icon name="down" size={13} />
+            <ChevronDownIcon size={13} />
             Latest
           </button>
         )}

@@ -1,3 +1,4 @@
+import { ArrowUpIcon, ChevronDownIcon } from "lucide-react";
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { writeFile } from "@/api/threads";
 import type { When } from "@/api/types";
@@ -5,7 +6,6 @@ import { AttachButton, AttachmentList } from "@/attach/AttachmentList";
 import { binariesOf, filesOf, imagesOf } from "@/attach/attachments";
 import { useAttachments } from "@/attach/useAttachments";
 import type { ThreadStore } from "@/live/thread";
-import { Icon } from "@/ui/Icon";
 import { Menu } from "@/ui/Menu";
 import { Refusal } from "@/ui/Refusal";
 import { useAction } from "@/ui/useAction";
@@ -88,20 +88,19 @@ export function Composer({ store, active }: { store: ThreadStore; active: boolea
             button={
               <>
                 {mode?.label}
-                <Icon name="down" size={12} />
+                <ChevronDownIcon size={12} />
               </>
             }
-            items={MODES.map(({ when: each, label, hint }) => ({
+            choices={MODES.map(({ when: each, label, hint }) => ({
               label,
               hint,
-              checked: each === when,
-              icon: each === when ? <Icon name="check" /> : null,
+              chosen: each === when,
               act: () => setWhen(each),
             }))}
           />
         )}
         <button type="submit" className="button primary icon" aria-label="Send" title="Send" disabled={action.busy}>
-          <Icon name="send" />
+          <ArrowUpIcon />
         </button>
       </div>
     </form>

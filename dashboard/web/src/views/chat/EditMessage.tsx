@@ -1,3 +1,4 @@
+import { PencilIcon } from "lucide-react";
 import { type FormEvent, useRef, useState } from "react";
 import { Once } from "@/api/once";
 import { fork } from "@/api/threads";
@@ -21,7 +22,7 @@ export function EditMessage({ agency, thread, message, text }: Props) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <IconButton icon="edit" label="Edit and run again" small onClick={() => setOpen(true)} />
+      <IconButton icon={PencilIcon} label="Edit and run again" small onClick={() => setOpen(true)} />
       {open && (
         <EditDialog agency={agency} thread={thread} message={message} text={text} onClose={() => setOpen(false)} />
       )}

@@ -1,10 +1,10 @@
+import { CheckIcon, FileIcon } from "lucide-react";
 import type { Limits } from "@/api/types";
 import { useAgency } from "@/live/hooks";
 import type { ThreadNow } from "@/live/thread";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { count, duration, isActive, money, number, statusOf, total } from "@/text/format";
-import { Icon } from "@/ui/Icon";
 import { Dot } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 import css from "@/views/chat/SidePanel.module.css";
@@ -30,7 +30,7 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
           {todos.map((todo, at) => (
             <li key={at} data-status={todo.status}>
               <span className={css.mark} aria-hidden="true">
-                {todo.status === "completed" && <Icon name="check" size={11} />}
+                {todo.status === "completed" && <CheckIcon size={11} />}
               </span>
               <span>{todo.content}</span>
               <span className="unseen"> ({TODO_WORDS[todo.status ?? "pending"]})</span>
@@ -69,7 +69,7 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
           {files.map((path) => (
             <li key={path}>
               <Link href={`${to.thread(agency, thread, "files")}?file=${encodeURIComponent(path)}`}>
-                <Icon name="file" size={13} />
+                <FileIcon size={13} />
                 <span className="cut">{path}</span>
               </Link>
             </li>

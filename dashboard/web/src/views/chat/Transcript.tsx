@@ -1,8 +1,8 @@
+import { ChevronRightIcon } from "lucide-react";
 import { memo, type ReactNode, useMemo, useState } from "react";
 import type { Image } from "@/api/types";
 import type { ThreadNow } from "@/live/thread";
 import { clock, duration, isActive, money, number } from "@/text/format";
-import { Icon } from "@/ui/Icon";
 import Markdown from "@/ui/Markdown";
 import { CallItem } from "@/views/chat/CallItem";
 import { EditMessage } from "@/views/chat/EditMessage";
@@ -171,7 +171,7 @@ const Thinking = memo(function Thinking({ text }: { text: string }) {
   return (
     <details className={css.thinking}>
       <summary>
-        <Icon name="chevron" size={12} />
+        <ChevronRightIcon size={12} />
         Thinking
       </summary>
       <div className={css.thought}>{text}</div>

@@ -1,11 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
+import { SearchIcon, XIcon } from "lucide-react";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { count, number } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
-import { Icon } from "@/ui/Icon";
 import { IconButton } from "@/ui/IconButton";
 import { EventJson } from "@/views/events/EventJson";
 import css from "@/views/events/EventsView.module.css";
@@ -72,7 +72,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
     <div className={css.view}>
       <div className={css.tools} role="toolbar" aria-label="Events">
         <div className={css.search}>
-          <Icon name="search" size={14} />
+          <SearchIcon size={14} />
           <input
             type="search"
             aria-label="Filter the events"
@@ -171,7 +171,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
                 <h2>{event.type}</h2>
               </div>
               <ForkButton agency={agency} thread={thread} seq={event.seq} />
-              <IconButton icon="close" label="Close the details" small onClick={() => choose(null)} />
+              <IconButton icon={XIcon} label="Close the details" small onClick={() => choose(null)} />
             </header>
             <EventJson event={event} />
           </aside>

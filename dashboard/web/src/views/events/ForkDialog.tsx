@@ -1,5 +1,6 @@
 // A new thread with the history of this one up to an event. Saying a message in other words is the transcript's own.
 
+import { GitForkIcon } from "lucide-react";
 import { useState } from "react";
 import { Once } from "@/api/once";
 import { fork } from "@/api/threads";
@@ -23,7 +24,7 @@ export function ForkButton(props: Props) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <IconButton icon="fork" label={`Fork after event ${props.seq}`} small onClick={() => setOpen(true)} />
+      <IconButton icon={GitForkIcon} label={`Fork after event ${props.seq}`} small onClick={() => setOpen(true)} />
       {open && <ForkDialog {...props} onClose={() => setOpen(false)} />}
     </>
   );

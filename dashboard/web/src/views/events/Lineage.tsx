@@ -1,8 +1,8 @@
+import { GitForkIcon } from "lucide-react";
 import { useAgency } from "@/live/hooks";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago } from "@/text/format";
-import { Icon } from "@/ui/Icon";
 import css from "@/views/events/Lineage.module.css";
 
 /** Which thread this one was forked from, and which were forked from it; nothing if there are none. */
@@ -13,7 +13,7 @@ export function Lineage({ agency, thread }: { agency: string; thread: string }) 
   if (own === null && !forks.length) return null;
   return (
     <p className={css.lineage} aria-label="Lineage" role="note">
-      <Icon name="fork" size={14} />
+      <GitForkIcon size={14} />
       {own && (
         <span>
           forked from{" "}

@@ -1,3 +1,4 @@
+import { RefreshCwIcon } from "lucide-react";
 import { useState } from "react";
 import { useThreadState, useThreadStore } from "@/live/hooks";
 import { CopyButton } from "@/ui/CopyButton";
@@ -32,7 +33,7 @@ export default function StateView({ agency, thread }: ThreadViewProps) {
           ))}
         </fieldset>
         <span className="grow" />
-        <IconButton icon="refresh" label="Load again" small onClick={() => store.refresh()} />
+        <IconButton icon={RefreshCwIcon} label="Load again" small onClick={() => store.refresh()} />
         <CopyButton label="Copy as JSON" text={text} />
         <button
           type="button"

@@ -1,5 +1,5 @@
+import { ChevronRightIcon, FileIcon } from "lucide-react";
 import { bytes } from "@/text/format";
-import { Icon } from "@/ui/Icon";
 import css from "@/views/files/FileTree.module.css";
 import type { TreeEntry } from "@/views/files/tree";
 
@@ -32,7 +32,7 @@ function Entry({ entry, ...rest }: Omit<Props, "entries"> & { entry: TreeEntry }
         title={entry.path}
         onClick={() => onChoose(entry.path)}
       >
-        <Icon name="file" size={14} />
+        <FileIcon size={14} />
         <span className="cut grow">{entry.name}</span>
         <span className="faint num">{bytes(entry.size)}</span>
       </button>
@@ -41,7 +41,7 @@ function Entry({ entry, ...rest }: Omit<Props, "entries"> & { entry: TreeEntry }
   return (
     <details className={css.folder} data-folder={entry.path} open>
       <summary title={entry.path}>
-        <Icon name="chevron" size={12} />
+        <ChevronRightIcon size={12} />
         <span className="cut">{entry.name}</span>
       </summary>
       <FileTree entries={entry.children} {...rest} />

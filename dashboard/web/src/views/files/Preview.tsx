@@ -1,3 +1,4 @@
+import { Trash2Icon } from "lucide-react";
 import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import { bytes, count } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
@@ -66,7 +67,7 @@ export function Preview({ path, content, versions, onDelete }: Props) {
         >
           Download
         </button>
-        <IconButton icon="trash" label={`Delete ${path}`} small onClick={onDelete} />
+        <IconButton icon={Trash2Icon} label={`Delete ${path}`} small onClick={onDelete} />
       </header>
       {content.kind === "image" ? (
         <Picture blob={content.blob} path={path} />

@@ -1,10 +1,10 @@
+import { SearchIcon } from "lucide-react";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { count } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
-import { Icon } from "@/ui/Icon";
 import { resolvedColor, useTheme } from "@/ui/theme";
 import { save } from "@/views/files/save";
 import { fold } from "@/views/graph/folding";
@@ -129,7 +129,7 @@ function Graph({ agency, thread, events, graph }: Props) {
             next();
           }}
         >
-          <Icon name="search" size={14} />
+          <SearchIcon size={14} />
           <input
             type="search"
             aria-label="Search the graph"

@@ -1,3 +1,4 @@
+import { XIcon } from "lucide-react";
 import type { ThreadEvent } from "@/api/types";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
@@ -34,7 +35,7 @@ export function NodePanel({ agency, thread, node, events, onClose }: Props) {
             {node.label}
           </h2>
         </div>
-        <IconButton icon="close" label="Close the details" small onClick={onClose} />
+        <IconButton icon={XIcon} label="Close the details" small onClick={onClose} />
       </header>
       <dl className={css.facts}>
         <dt>Status</dt>

@@ -1,10 +1,10 @@
+import { PlusIcon } from "lucide-react";
 import { listSchedules } from "@/api/schedules";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { dateTime } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { Failed } from "@/ui/Failed";
-import { Icon } from "@/ui/Icon";
 import { PageHead } from "@/ui/PageHead";
 import { useLoad } from "@/ui/useLoad";
 import css from "@/views/blueprints/BlueprintsView.module.css";
@@ -40,7 +40,7 @@ export default function SchedulesView({ agency, schedule }: { agency: string; sc
     <>
       <PageHead title="Schedules">
         <Link className="button small" href={to.page(agency, "schedules", NEW)}>
-          <Icon name="plus" size={13} />
+          <PlusIcon size={13} />
           New schedule
         </Link>
       </PageHead>

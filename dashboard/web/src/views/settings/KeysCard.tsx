@@ -1,3 +1,4 @@
+import { Trash2Icon } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { createKey, listKeys, revokeKey } from "@/api/agencies";
 import type { Key, KeyRole } from "@/api/types";
@@ -59,7 +60,12 @@ export function KeysCard({ agency }: { agency: string }) {
                     <td>{key.role}</td>
                     <td>{dateTime(key.createdAt)}</td>
                     <td>
-                      <IconButton icon="trash" label={`Revoke ${key.name}`} small onClick={() => setRevoking(key)} />
+                      <IconButton
+                        icon={Trash2Icon}
+                        label={`Revoke ${key.name}`}
+                        small
+                        onClick={() => setRevoking(key)}
+                      />
                     </td>
                   </tr>
                 ))}

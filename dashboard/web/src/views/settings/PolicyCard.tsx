@@ -1,3 +1,4 @@
+import { Trash2Icon } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { getPolicy, putPolicy } from "@/api/agencies";
 import { Problem } from "@/api/problem";
@@ -89,7 +90,7 @@ function PolicyForm({ agency, policy, onSaved }: { agency: string; policy: Polic
               onChange={(event) => change(at, { when: event.target.value })}
             />
             <IconButton
-              icon="trash"
+              icon={Trash2Icon}
               label={`Remove rule ${at + 1}`}
               onClick={() => setRows(rows.filter((_, n) => n !== at))}
             />
