@@ -81,7 +81,8 @@ def started(run: int, effect: int, now: int, given: ModelReplied) -> tuple[Waiti
     if given.ask:
         outcomes = {p.id: _deferred(given.ask[p.id], now) if p.id in given.ask else IN_BATCH for p in pending}
     told = [_refused_event(call, given.refused[call.id]) for call in pending if call.id in given.refused]
-    return WaitingTools(effect=effect, calls=pending, outcomes={**outcomes, **given.refused}), told
+    state = WaitingTools(effect=effect, calls=pending, outcomes={**outcomes, **given.refused})
+    return state, [*told, *_asked_events(state, given.ask)]
 
 
 def _deferred(ask: Ask, now: int) -> Deferred:
@@ -98,16 +99,29 @@ def _refused_event(call: PendingCall, refusal: Settled) -> NewEvent:
 # Outcomes that come in.
 
 
-def answered(state: WaitingTools, given: ToolsAnswered) -> WaitingTools:
-    """The batch with the outcomes of the calls that ran: of each of them, or `ResultMismatch` is raised."""
+def changed(
+    state: WaitingTools, given: ToolsAnswered | CallSettled | CallsDecided
+) -> tuple[WaitingTools, list[NewEvent]]:
+    """The batch after an input, and what is told of that. An input that does not fit raises `ResultMismatch`."""
+    match given:
+        case ToolsAnswered():
+            return _answered(state, given)
+        case CallSettled():
+            return _child_ended(state, given), []
+        case CallsDecided():
+            return _decided(state, given)
+
+
+def _answered(state: WaitingTools, given: ToolsAnswered) -> tuple[WaitingTools, list[NewEvent]]:
+    """The batch with the outcomes of the calls that ran: one of each of them, no more and no fewer."""
     expected, got = {call.id for call in state.runnable()}, set(given.outcomes)
     if not expected or expected != got:
         raise ResultMismatch(f"effect {given.id} wants outcomes for {sorted(expected)}, got {sorted(got)}")
-    return replace(state, outcomes={**state.outcomes, **given.outcomes})
+    after = replace(state, outcomes={**state.outcomes, **given.outcomes})
+    return after, _asked_events(after, given.outcomes)
 
 
-def child_ended(state: WaitingTools, given: CallSettled) -> WaitingTools:
-    """The batch with the result of a call that waited for a child, or `ResultMismatch` is raised."""
+def _child_ended(state: WaitingTools, given: CallSettled) -> WaitingTools:
     if given.call_id not in {call.id for call in state.deferred("child")}:
         raise ResultMismatch(f"call {given.call_id!r} does not wait for a child")
     return replace(state, outcomes={**state.outcomes, given.call_id: given.outcome})
@@ -116,14 +130,14 @@ def child_ended(state: WaitingTools, given: CallSettled) -> WaitingTools:
 # Approvals.
 
 
-def asked_event(state: WaitingTools, newly: Collection[str]) -> NewEvent | None:
-    """The event that tells a person of the calls among `newly` that wait for approval, if there are any."""
+def _asked_events(state: WaitingTools, newly: Collection[str]) -> list[NewEvent]:
+    """Tell a person of the calls among `newly` that wait for approval, in one event, if there are any."""
     asked = [(pending.call, pending.hidden) for pending in state.deferred("approval") if pending.id in newly]
-    return events.hitl_interrupt(asked) if asked else None
+    return [events.hitl_interrupt(asked)] if asked else []
 
 
-def decided(state: WaitingTools, given: CallsDecided) -> tuple[WaitingTools, list[NewEvent]]:
-    """The batch after decisions on calls that wait for approval. Raises `ResultMismatch` if one does not wait."""
+def _decided(state: WaitingTools, given: CallsDecided) -> tuple[WaitingTools, list[NewEvent]]:
+    """The batch after decisions on calls that wait for approval."""
     waiting = {call.id for call in state.deferred("approval")}
     if not given.decisions or not given.decisions.keys() <= waiting:
         raise ResultMismatch(f"decisions for {sorted(given.decisions)}, waiting are {sorted(waiting)}")

@@ -50,13 +50,12 @@ An input that does not fit the state raises `ResultMismatch` and changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from agency import events
 from agency.errors import ResultMismatch
-from agency.events import NewEvent
 from agency.messages import Message, Usage
 from agency.spending import add_costs
 from agency.turn import batch, chain, limits, replies
@@ -78,7 +77,7 @@ from agency.turn.actions import (
     StartTools,
 )
 from agency.turn.modes import MODES, ModeName
-from agency.turn.outgoing import Outgoing
+from agency.turn.outgoing import Outgoing, outcome_event
 from agency.turn.view import TurnView
 
 INTERRUPTED = out.Canceled(reason="a new message came first")
@@ -169,16 +168,12 @@ class TurnMachine(TurnView):
                 request = self._expect(st.WaitingModel, given).request
                 self._count(given.failure.usage, given.failure.cost_usd)
                 self._apply(chain.after_failure(self._m, request, given.failure))
-            case fx.ToolsAnswered():
-                self._tools_answered(given)
+            case fx.ToolsAnswered() | fx.CallSettled() | fx.CallsDecided():
+                self._batch_changed(given)
             case fx.CheckpointTaken():
                 self._checkpoint_taken(given)
             case fx.Woke():
                 self._woke(given)
-            case fx.CallSettled():
-                self._call_settled(given)
-            case fx.CallsDecided():
-                self._calls_decided(given)
             case fx.CodeRan():
                 self._expect(st.WaitingCode, given)
                 self._apply(self._mode.on_code(given))
@@ -337,28 +332,16 @@ class TurnMachine(TurnView):
     def _start_tools(self, given: fx.ModelReplied) -> None:
         state, told = batch.started(self._m.run, self._outgoing.new_effect(), self._m.now, given)
         self._outgoing.emit(*told)
-        self._settle(state, newly=given.ask)
+        self._settle(state)
 
-    def _tools_answered(self, given: fx.ToolsAnswered) -> None:
-        after = batch.answered(self._awaited(st.WaitingTools, given), given)
-        limits.move_clock(self._m, given.at)
-        self._settle(after, newly=given.outcomes)
-
-    def _call_settled(self, given: fx.CallSettled) -> None:
-        after = batch.child_ended(self._awaited(st.WaitingTools, given), given)
-        limits.move_clock(self._m, given.at)
-        self._settle(after)
-
-    def _calls_decided(self, given: fx.CallsDecided) -> None:
-        after, told = batch.decided(self._awaited(st.WaitingTools, given), given)
+    def _batch_changed(self, given: fx.ToolsAnswered | fx.CallSettled | fx.CallsDecided) -> None:
+        after, told = batch.changed(self._awaited(st.WaitingTools, given), given)
         limits.move_clock(self._m, given.at)
         self._outgoing.emit(*told)
         self._settle(after)
 
-    def _settle(self, state: st.WaitingTools, newly: Collection[str] = ()) -> None:
-        """Go on with a batch as far as its outcomes allow; a person is told of calls that are `newly` deferred."""
-        if newly and (asked := batch.asked_event(state, newly)) is not None:
-            self._outgoing.emit(asked)
+    def _settle(self, state: st.WaitingTools) -> None:
+        """Go on with a batch as far as its outcomes allow."""
         after = batch.let_through(state)
         self._outgoing.due = self._outgoing.due or after is not state
         running, runnable = self._handed_out(state.effect), {call.id for call in after.runnable()}
@@ -449,22 +432,10 @@ class TurnMachine(TurnView):
     def _end(self, outcome: out.TurnOutcome) -> None:
         limits.stop_clock(self._m)
         self._m.pause_reason = None
-        self._outgoing.emit(_outcome_event(outcome))
+        self._outgoing.emit(outcome_event(outcome))
         self._outgoing.notify(fx.Done(outcome=outcome))
         self._m.state = st.Ended(outcome=outcome)
 
 
 def _copy(checkpoint: st.TurnCheckpoint) -> st.TurnCheckpoint:
     return replace(checkpoint, notices=list(checkpoint.notices))
-
-
-def _outcome_event(outcome: out.TurnOutcome) -> NewEvent:
-    match outcome:
-        case out.Finished(value=value):
-            return events.agent_completed(value)
-        case out.HandedOff(thread_id=thread_id):
-            return events.agent_completed({"handoff": thread_id})
-        case out.Stopped(reason="canceled"):
-            return events.run_canceled()
-        case out.Stopped(code=code, message=message):
-            return events.agent_error(code, message)

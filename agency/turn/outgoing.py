@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+from agency import events
 from agency.events import NewEvent
 from agency.messages import Message
 from agency.turn import effects as fx
 from agency.turn import state as st
+from agency.turn.outcomes import Finished, HandedOff, Stopped, TurnOutcome
 
 
 class Outgoing:
@@ -80,3 +82,15 @@ class Outgoing:
         number = self._m.next_message
         self._m.next_message += 1
         return f"m{self._m.run}.{number}"
+
+
+def outcome_event(outcome: TurnOutcome) -> NewEvent:
+    match outcome:
+        case Finished(value=value):
+            return events.agent_completed(value)
+        case HandedOff(thread_id=thread_id):
+            return events.agent_completed({"handoff": thread_id})
+        case Stopped(reason="canceled"):
+            return events.run_canceled()
+        case Stopped(code=code, message=message):
+            return events.agent_error(code, message)
