@@ -7,6 +7,7 @@ from agency.children.family import told
 from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.code import CallTool, CodeResult, CodeRunner
 from agency.define.context import ToolContext
+from agency.define.files import FileKeeper
 from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.define.system import AgentSystem
 from agency.define.tools import RetryPolicy, Tool, tool
@@ -76,6 +77,7 @@ __all__ = [
     "Event",
     "EventType",
     "Fail",
+    "FileKeeper",
     "Finish",
     "Follower",
     "ForkInfo",

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from agency import Draft, HookContext, InvalidInput, Middleware, Plan, ToolContext, ToolError, tool
+from agency import Draft, FileKeeper, HookContext, InvalidInput, Middleware, Plan, ToolContext, ToolError, tool
 from agency.errors import TooLarge
 
 READ_LINES = 2_000
@@ -169,7 +169,7 @@ def _named(path: str) -> str:
         raise InvalidInput(f"file {path!r:.200}: {error}") from error
 
 
-class Filesystem(Middleware):
+class Filesystem(Middleware, FileKeeper):
     name = "filesystem"
     tags = ("filesystem",)
     tables = (

@@ -181,6 +181,8 @@ class Middleware(Generic[Config]):
     `config_model` describes the middleware's section of a blueprint's `config`. `tables` are the statements that make
     its own tables in the thread's file, one after the other; released ones are never edited, new ones are appended.
     Forks have them as they were, whatever was written to them; of virtual tables, as they are.
+
+    One that keeps the agent's files is a `FileKeeper`, too.
     """
 
     name: ClassVar[str]
@@ -236,25 +238,6 @@ class Middleware(Generic[Config]):
 
     async def on_child_report(self, ctx: HookContext[Config], child: ChildReport) -> None:
         """A child thread has reported."""
-
-    async def on_files(self, ctx: HookContext[Config], files: Mapping[str, str | bytes]) -> None:
-        """Files were handed in, by path: keep them. Raise `InvalidInput` to refuse them all."""
-
-    async def files(self, ctx: HookContext[Config]) -> dict[str, int]:
-        """The files that it keeps: their sizes in bytes, by path."""
-        return {}
-
-    async def read_file(self, ctx: HookContext[Config], path: str) -> bytes | None:
-        """A file's content; None if it keeps none under this path."""
-        return None
-
-    async def delete_file(self, ctx: HookContext[Config], path: str) -> bool:
-        """Keep a file no longer; whether there was one."""
-        return False
-
-    def handed_back(self, store: Draft, paths: Sequence[str]) -> dict[str, str]:
-        """The files under these paths, for the parent that wants them back; those that are not there are left out."""
-        return {}
 
     def check(self, config: Config, agents: Mapping[str, object]) -> None:
         """Raise `DefinitionError` if the section does not fit the system; when the system is first used."""

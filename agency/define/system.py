@@ -26,6 +26,7 @@ from pydantic_core import to_json
 
 from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
 from agency.define.code import CodeRunner
+from agency.define.files import FileKeeper
 from agency.define.hooks import AnyMiddleware, Middleware
 from agency.define.output import OutputType, as_schema, is_output_type
 from agency.define.tools import Tool, as_tool
@@ -41,6 +42,7 @@ from agency.turn.state import Limits
 from agency.wire import explain
 
 _TAG = re.compile(r"[a-zA-Z0-9_-]+")
+_FILE_METHODS = ("on_files", "files", "read_file", "delete_file", "handed_back")
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:.+")
 
 NO_PROVIDERS: Mapping[str, Provider] = {}
@@ -288,10 +290,14 @@ def _tags(tags: Iterable[str], where: str) -> list[str]:
 
 def _check_hooks(middleware: AnyMiddleware, where: str) -> None:
     """A misspelt hook would never be called, and one that is not async cannot be awaited."""
+    keeper = isinstance(middleware, FileKeeper)
+    if hasattr(middleware, "on_files") and not keeper:
+        missing = [name for name in _FILE_METHODS if not hasattr(middleware, name)]
+        raise DefinitionError(f"{where} has on_files: to be a FileKeeper, it must define {', '.join(missing)}, too")
     for name, value in inspect.getmembers(type(middleware), inspect.isfunction):
-        if name.startswith(("on_", "before_", "after_")) and not hasattr(Middleware, name):
+        known = getattr(Middleware, name, None) or (getattr(FileKeeper, name, None) if keeper else None)
+        if name.startswith(("on_", "before_", "after_")) and known is None:
             raise DefinitionError(f"{where}: there is no hook {name!r}")
-        known = getattr(Middleware, name, None)
         if inspect.iscoroutinefunction(known) and not inspect.iscoroutinefunction(value):
             raise DefinitionError(f"{where}: hook {name!r} must be async")
 

@@ -1,12 +1,17 @@
-"""The middleware of one thread: runs their hooks in the order of registration and names the one that fails."""
+"""The middleware of one thread: it runs their hooks in the order of registration and names the one that fails.
+
+The one idea: a hook is code of others. Whatever it raises becomes `HookFailed` under its own name, and what it staged
+is tried out against the database at once, so that a later commit cannot fail because of it. Hooks write to the caller's
+draft only; nothing here commits. Requests for files are in `files.py`.
+"""
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from pydantic import JsonValue
 
@@ -16,7 +21,7 @@ from agency.approvals.rules import Policy, ruled_risk
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.define.tools import Tool
-from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
+from agency.errors import AgencyError, DefinitionError, HookFailed
 from agency.messages import ToolCall
 from agency.metadata import ThreadMetadata
 from agency.store.draft import Draft
@@ -39,6 +44,9 @@ from agency.wire import sayable, sayable_text
 
 log = logging.getLogger(__name__)
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
 Hook = Literal[
     "on_init",
     "on_run_start",
@@ -54,10 +62,6 @@ Hook = Literal[
     "on_tool_error",
     "on_resume",
     "on_child_report",
-    "on_files",
-    "files",
-    "read_file",
-    "delete_file",
     "state",
 ]
 
@@ -86,7 +90,7 @@ class Pipeline:
         `policy` is what the agency wants to be asked about, as it is now."""
         self._configs = {mw.name: config for mw, config in middleware}
         self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
-        self._middleware = [mw for mw, _ in middleware]
+        self.middleware = tuple(mw for mw, _ in middleware)
         self.shapes_calls = any(self._by_hook[hook] for hook in ("on_run_start", "on_tick", "before_model"))
         self.ends_turns = bool(self._by_hook["on_turn_end"])
         self.sees_runs_start = bool(self._by_hook["on_run_start"])
@@ -97,10 +101,14 @@ class Pipeline:
         self._agents = agents
         self.tools = {tool.name: tool for tool in tools}
 
+    @property
+    def agent(self) -> str:
+        return self._blueprint.name
+
     async def on_init(self, draft: Draft) -> None:
         for mw in self._by_hook["on_init"]:
             try:
-                await self._call(mw, "on_init", self._context(mw, draft, None))
+                await run_hook("on_init", mw.on_init, self.context(mw, draft, None))
             except HookFailed as error:
                 if isinstance(error.__cause__, DefinitionError):
                     raise error.__cause__ from None
@@ -108,14 +116,14 @@ class Pipeline:
 
     async def on_run_start(self, draft: Draft, run_id: str) -> None:
         for mw in self._by_hook["on_run_start"]:
-            await self._call(mw, "on_run_start", self._context(mw, draft, run_id))
+            await run_hook("on_run_start", mw.on_run_start, self.context(mw, draft, run_id))
 
     async def on_run_end(self, draft: Draft, run: RunEnd) -> None:
         """Tell the middleware that a run has ended. One that fails is logged, and what it wrote is left out."""
         for mw in self._by_hook["on_run_end"]:
             mark = draft.mark()
             try:
-                await self._call(mw, "on_run_end", self._context(mw, draft, run.run_id), run)
+                await run_hook("on_run_end", mw.on_run_end, self.context(mw, draft, run.run_id), run)
             except HookFailed as error:
                 draft.undo(mark)
                 log.warning("after run %s: %s", run.run_id, error)
@@ -123,7 +131,7 @@ class Pipeline:
     async def on_turn_end(self, draft: Draft, run_id: str) -> TurnOutcome | None:
         """How the run ends here, if one of the middleware says so; the first one counts."""
         for mw in self._by_hook["on_turn_end"]:
-            match await self._call(mw, "on_turn_end", self._context(mw, draft, run_id)):
+            match await run_hook("on_turn_end", mw.on_turn_end, self.context(mw, draft, run_id)):
                 case Finish(value=value):
                     return Finished(by="middleware", value=sayable(value))
                 case Fail(message=message):
@@ -134,28 +142,28 @@ class Pipeline:
     async def plan(self, draft: Draft, run_id: str, plan: Plan) -> None:
         """Let the middleware begin the turn and shape the model call."""
         for mw in self._by_hook["on_tick"]:
-            await self._call(mw, "on_tick", self._context(mw, draft, run_id))
+            await run_hook("on_tick", mw.on_tick, self.context(mw, draft, run_id))
         for mw in self._by_hook["before_model"]:
-            await self._call(mw, "before_model", self._context(mw, draft, run_id), plan)
+            await run_hook("before_model", mw.before_model, self.context(mw, draft, run_id), plan)
             draft.emit(events.before_model(mw.name))
 
     async def on_overflow(self, draft: Draft, run_id: str, plan: Plan) -> bool:
         """Let the middleware make room; whether one of them has."""
         made = [
-            await self._call(mw, "on_overflow", self._context(mw, draft, run_id), plan)
+            await run_hook("on_overflow", mw.on_overflow, self.context(mw, draft, run_id), plan)
             for mw in self._by_hook["on_overflow"]
         ]
         return any(made)
 
     async def on_model_result(self, draft: Draft, run_id: str, reply: ModelReply, review: Review) -> None:
         for mw in self._by_hook["on_model_result"]:
-            context = self._context(mw, draft, run_id)
+            context = self.context(mw, draft, run_id)
             context.ask = functools.partial(_ask, review, reply)
-            await self._call(mw, "on_model_result", context, reply)
+            await run_hook("on_model_result", mw.on_model_result, context, reply)
             review.seen_by.append(mw.name)
         for mw in self._by_hook["gate_tool"]:
             for call in reply.tool_calls:
-                gate = await self._call(mw, "gate_tool", self._context(mw, draft, run_id), call)
+                gate = await run_hook("gate_tool", mw.gate_tool, self.context(mw, draft, run_id), call)
                 if isinstance(gate, Deny):
                     because = f": {sayable_text(gate.reason)}" if gate.reason else ""
                     refusal = f"{mw.name} refused this call, it was not run{because}"
@@ -169,8 +177,8 @@ class Pipeline:
                 review.ask.pop(call.id, None)
 
     def _ask_for_agency(self, reply: ModelReply, review: Review) -> None:
-        """An agency's policy holds for all its agents, also for those without the middleware that asks; and nobody else
-        says what happens to its calls if there is no answer."""
+        """An agency's policy holds for all its agents, also for those without the middleware that asks. For the calls
+        that it is about, it alone decides what happens if no person answers."""
         policy = self._policy()
         for call in reply.tool_calls if policy.rules else ():
             risk = ruled_risk(call, self.tools.get(call.name), policy.rules)
@@ -178,73 +186,34 @@ class Pipeline:
                 asked = review.ask.get(call.id)
                 review.ask[call.id] = replace(policy.ask(risk), note="" if asked is None else asked.note)
 
-    def handed_back(self, draft: Draft, paths: Sequence[str]) -> dict[str, str]:
-        """The files that a parent wants back."""
-        found: dict[str, str] = {}
-        for mw in self._middleware if paths else ():
-            found.update(mw.handed_back(draft, paths))
-        return found
-
-    @property
-    def keeps_files(self) -> bool:
-        return bool(self._by_hook["on_files"])
-
     async def on_tool_start(self, draft: Draft, run_id: str, call: ToolCall) -> None:
         for mw in self._by_hook["on_tool_start"]:
-            await self._call(mw, "on_tool_start", self._context(mw, draft, run_id), call)
+            await run_hook("on_tool_start", mw.on_tool_start, self.context(mw, draft, run_id), call)
 
     async def on_tool_result(self, draft: Draft, run_id: str, call: ToolCall, result: str) -> None:
         for mw in self._by_hook["on_tool_result"]:
-            await self._call(mw, "on_tool_result", self._context(mw, draft, run_id), call, result)
+            await run_hook("on_tool_result", mw.on_tool_result, self.context(mw, draft, run_id), call, result)
 
     async def on_tool_error(self, draft: Draft, run_id: str, call: ToolCall, error: str) -> None:
         for mw in self._by_hook["on_tool_error"]:
-            await self._call(mw, "on_tool_error", self._context(mw, draft, run_id), call, error)
+            await run_hook("on_tool_error", mw.on_tool_error, self.context(mw, draft, run_id), call, error)
 
     async def on_resume(self, draft: Draft, run_id: str, reason: str, decisions: Mapping[str, Decision]) -> None:
         for mw in self._by_hook["on_resume"]:
-            await self._call(mw, "on_resume", self._context(mw, draft, run_id), reason, decisions)
+            await run_hook("on_resume", mw.on_resume, self.context(mw, draft, run_id), reason, decisions)
 
     async def on_child_report(self, draft: Draft, run_id: str, child: ChildReport) -> None:
         for mw in self._by_hook["on_child_report"]:
-            await self._call(mw, "on_child_report", self._context(mw, draft, run_id), child)
-
-    async def on_files(self, draft: Draft, files: Mapping[str, str | bytes]) -> None:
-        if not self._by_hook["on_files"]:
-            raise InvalidInput(f"agent {self._blueprint.name!r} keeps no files: it has no filesystem")
-        await self._about_files(draft, "on_files", files)
-
-    async def files(self, draft: Draft) -> dict[str, int]:
-        """The sizes of all files, by path."""
-        kept: dict[str, int] = {}
-        for each in await self._about_files(draft, "files"):
-            kept.update(each)
-        return kept
-
-    async def read_file(self, draft: Draft, path: str) -> bytes | None:
-        found: list[bytes | None] = await self._about_files(draft, "read_file", path)
-        return next((content for content in found if content is not None), None)
-
-    async def delete_file(self, draft: Draft, path: str) -> bool:
-        """Whether there was one."""
-        return any(await self._about_files(draft, "delete_file", path))
-
-    async def _about_files(self, draft: Draft, hook: Hook, *args: object) -> list[Any]:
-        """What the middleware that keep files answer. What they refuse is its caller's fault and not theirs."""
-        try:
-            return [await self._call(mw, hook, self._context(mw, draft, None), *args) for mw in self._by_hook[hook]]
-        except HookFailed as error:
-            if isinstance(error.__cause__, InvalidInput):
-                raise error.__cause__ from None
-            raise
+            await run_hook("on_child_report", mw.on_child_report, self.context(mw, draft, run_id), child)
 
     async def state(self, draft: Draft) -> dict[str, JsonValue]:
         merged: dict[str, JsonValue] = {}
         for mw in self._by_hook["state"]:
-            merged.update(await self._call(mw, "state", self._context(mw, draft, None)))
+            merged.update(await run_hook("state", mw.state, self.context(mw, draft, None)))
         return merged
 
-    def _context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None) -> HookContext[Any]:
+    def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any]:
+        """What a hook of this middleware gets; `run_id` is None outside of a run."""
         return HookContext(
             thread=self._thread,
             blueprint=self._blueprint,
@@ -266,17 +235,24 @@ class Pipeline:
             raise DefinitionError(f"a middleware's tool cannot have `ray` options; add {tool.name!r} with add_tool")
         self.tools[tool.name] = tool
 
-    async def _call(self, mw: AnyMiddleware, hook: Hook, ctx: HookContext[Any], *args: object) -> Any:
-        """What the hook returns. If it fails, or writes what the database refuses, it is named."""
-        mark = ctx.store.mark()
-        try:
-            result = await getattr(mw, hook)(ctx, *args)
-            ctx.store.try_out(mark)
-        except BaseException as error:
-            if is_ours(error):
-                raise
-            raise HookFailed(mw.name, hook, error) from error
-        return result
+
+async def run_hook(
+    name: str,
+    hook: Callable[Concatenate[HookContext[Any], Given], Awaitable[Result]],
+    ctx: HookContext[Any],
+    *args: Given.args,
+    **kwargs: Given.kwargs,
+) -> Result:
+    """What the hook returns. If it fails, or writes what the database refuses, `HookFailed` names it."""
+    mark = ctx.store.mark()
+    try:
+        result = await hook(ctx, *args, **kwargs)
+        ctx.store.try_out(mark)
+    except BaseException as error:
+        if is_ours(error):
+            raise
+        raise HookFailed(ctx.owner, name, error) from error
+    return result
 
 
 def _defines(mw: AnyMiddleware, hook: str) -> bool:

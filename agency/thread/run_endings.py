@@ -24,6 +24,7 @@ from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.store.timers import drop_timers
 from agency.thread.current_run import CurrentRun
+from agency.thread.files import files_for_parent
 from agency.thread.pipeline import Pipeline
 from agency.thread.views import run_end
 from agency.turn.effects import RunAborted
@@ -85,7 +86,7 @@ class RunEndings:
         """Tell the parent, once: what a child does in later runs is not what its parent asked for."""
         parent = self._thread.parent
         if parent is not None and self._run.n == 1:
-            files = self._pipeline.handed_back(draft, parent.returns)
+            files = files_for_parent(self._pipeline, draft, parent.returns)
             outbox.send(draft, report_of(self._thread, outcome, self._spent + self._family.spent(), files))
 
     # Telling the middleware.

@@ -44,6 +44,7 @@ from agency.store.timers import next_due
 from agency.thread.calls import CallRunner
 from agency.thread.driver import Driver
 from agency.thread.feed import Feed, Reader
+from agency.thread.files import delete_file, file_sizes, keep_files, keeps_files, read_file
 from agency.thread.inbox import AGENT_ORIGIN, RunTerms
 from agency.thread.invocation import Invocation, checked_invocation, checked_key
 from agency.thread.model_calls import ModelCaller
@@ -302,7 +303,7 @@ class Thread:
         """Take a file from the agent."""
         self._check_alive()
         draft = self._store.draft()
-        there = await self._pipeline.delete_file(draft, path)
+        there = await delete_file(self._pipeline, draft, path)
         self._check_alive()
         if not there:
             raise NotFound(f"thread {self.id} has no file {path!r:.200}")
@@ -311,7 +312,7 @@ class Thread:
     async def _with_files(self, files: Mapping[str, str | bytes]) -> Draft:
         self._check_alive()
         draft = self._store.draft()
-        await self._pipeline.on_files(draft, files)
+        await keep_files(self._pipeline, draft, files)
         self._check_alive()
         return draft
 
@@ -469,7 +470,7 @@ class Thread:
             except HookFailed as error:  # the report stands all the same
                 draft, failed = self._driver.run.draft(), error
         said = report.report
-        if report.files and self._pipeline.keeps_files and self._waits_for(report.token):
+        if report.files and keeps_files(self._pipeline) and self._waits_for(report.token):
             said += await self._keep_files(draft, report.files)
         known = rows.children(self._store, token=report.token)
         waiting = [child for child in known if child.status == "waiting"]
@@ -493,7 +494,7 @@ class Thread:
         """Take the files that a child hands back; what its report says of them."""
         mark = draft.mark()
         try:
-            await self._pipeline.on_files(draft, files)
+            await keep_files(self._pipeline, draft, files)
         except AgencyError as error:  # the report stands all the same
             draft.undo(mark)
             return f"\n\n(The files that it handed back could not be kept: {error})"
@@ -561,12 +562,12 @@ class Thread:
     async def files(self) -> tuple[FileInfo, ...]:
         """The agent's files, by path."""
         self._check_alive()
-        kept = await self._pipeline.files(self._store.draft())
+        kept = await file_sizes(self._pipeline, self._store.draft())
         return tuple(FileInfo(path=path, size=size) for path, size in sorted(kept.items()))
 
     async def read_file(self, path: str) -> bytes:
         self._check_alive()
-        content = await self._pipeline.read_file(self._store.draft(), path)
+        content = await read_file(self._pipeline, self._store.draft(), path)
         if content is None:
             raise NotFound(f"thread {self.id} has no file {path!r:.200}")
         return content
