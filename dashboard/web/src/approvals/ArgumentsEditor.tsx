@@ -2,6 +2,7 @@ import { useEffect, useId, useState } from "react";
 import { getState } from "@/api/threads";
 import type { JsonObject } from "@/api/types";
 import { type Parsed, parse, problems } from "@/approvals/check";
+import { useLoad } from "@/ui/useLoad";
 
 interface Props {
   agency: string;
@@ -55,17 +56,8 @@ export function ArgumentsEditor({ agency, thread, tool, text, onChange, onChecke
   );
 }
 
+/** The schema of the tool's arguments; null until it is loaded. Without it, the gateway alone checks them. */
 function useSchema(agency: string, thread: string, tool: string): JsonObject | null {
-  const [schema, setSchema] = useState<JsonObject | null>(null);
-  useEffect(() => {
-    let gone = false;
-    getState(agency, thread).then(
-      ({ state }) => !gone && setSchema(state.tools.find((each) => each.name === tool)?.parameters ?? null),
-      () => {}, // then the gateway checks alone
-    );
-    return () => {
-      gone = true;
-    };
-  }, [agency, thread, tool]);
-  return schema;
+  const { data } = useLoad(`${agency}/${thread}`, () => getState(agency, thread));
+  return data?.state.tools.find((each) => each.name === tool)?.parameters ?? null;
 }

@@ -2,7 +2,7 @@ import { useCallback, useRef, useState } from "react";
 import { asProblem, type Problem } from "@/api/problem";
 
 interface Action<A extends unknown[]> {
-  /** Does it, unless it is being done; true if it worked. */
+  /** Do it, unless it is being done already; true if it worked. */
   run(...args: A): Promise<boolean>;
   busy: boolean;
   /** Why it did not work the last time. */
@@ -10,7 +10,7 @@ interface Action<A extends unknown[]> {
   clear(): void;
 }
 
-/** Something that people do and the gateway may refuse. */
+/** The one way to do something that the gateway may refuse. It never runs twice at a time, and keeps why it failed. */
 export function useAction<A extends unknown[]>(work: (...args: A) => Promise<unknown>): Action<A> {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);

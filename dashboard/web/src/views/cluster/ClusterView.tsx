@@ -16,19 +16,19 @@ import css from "@/views/cluster/ClusterView.module.css";
 const EVERY_MS = 3_000;
 const THREADS_SHOWN = 30;
 
-interface Found {
+interface ClusterNow {
   status: InstallationStatus;
   unready: Problem | null;
 }
 
-async function look(): Promise<Found> {
+async function loadCluster(): Promise<ClusterNow> {
   const [status, unready] = await Promise.all([getStatus(), getHealth().then(() => null, asProblem)]);
   return { status, unready };
 }
 
 /** Where it runs: nodes, hosts and their loads, and which threads are awake. */
 export default function ClusterView() {
-  const { data, problem, reload } = useLoad(look, "cluster", EVERY_MS);
+  const { data, problem, reload } = useLoad("cluster", loadCluster, { everyMs: EVERY_MS });
   return (
     <>
       <PageHead title="Cluster">
@@ -51,7 +51,7 @@ export default function ClusterView() {
   );
 }
 
-function Overview({ status, unready }: Found) {
+function Overview({ status, unready }: ClusterNow) {
   const { hosts, nodes, awake, hibernated, alarms } = status;
   const { list } = useStore(agencies);
   const names = useMemo(() => new Map((list ?? []).map((each) => [each.id, each.name])), [list]);

@@ -27,11 +27,11 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
   const [path, setPath] = useQuery("file");
   const content = useContent(agency, thread, path, state);
   const versions = useMemo(() => versionsOf(state?.messages ?? []), [state?.messages]);
-  const tree = useMemo(() => treeOf(files.value ?? []), [files.value]);
+  const tree = useMemo(() => treeOf(files.data ?? []), [files.data]);
 
   const changed = () => {
-    files.again();
-    content.again();
+    void files.reload();
+    void content.reload();
     store.refresh();
   };
   const upload = useAction(async (uploads: Upload[]) => {
@@ -48,7 +48,7 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
   const given = (folder: string, chosen: File[]) => {
     if (!chosen.length) return;
     const uploads = chosen.map((file) => ({ path: tidy(`${folder}/${file.name}`), file }));
-    const known = new Set((files.value ?? []).map((each) => each.path));
+    const known = new Set((files.data ?? []).map((each) => each.path));
     if (uploads.some((each) => known.has(each.path))) setReplacing(uploads);
     else void upload.run(uploads);
   };
@@ -79,7 +79,7 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
       <nav className={css.side} aria-label="Files" data-open={path === null || undefined}>
         <div className={css.tools}>
           <span className="faint num grow" role="status">
-            {upload.busy ? "Uploading …" : files.value && count(files.value.length, "file")}
+            {upload.busy ? "Uploading …" : files.data && count(files.data.length, "file")}
           </span>
           <button type="button" className="button small" onClick={() => picker.current?.click()}>
             Upload
@@ -108,18 +108,18 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
           </button>
         )}
         {path === null ? (
-          <Empty title={files.value?.length ? "Choose a file." : "No files yet."}>
+          <Empty title={files.data?.length ? "Choose a file." : "No files yet."}>
             <p>Drop files here to give them to the agent, or press Upload.</p>
           </Empty>
         ) : content.problem ? (
           <Empty title={content.problem.message} alert />
-        ) : content.value === null ? (
+        ) : content.data === undefined ? (
           <Loading what={`Loading ${path}`} />
         ) : (
           <Preview
             key={path}
             path={path}
-            content={content.value}
+            content={content.data}
             versions={versions.get(path) ?? []}
             onDelete={() => setDeleting(path)}
           />

@@ -24,7 +24,9 @@ interface Props {
 /** A schedule: what can be done with it, what it is, and what it has started. */
 export function SchedulePanel({ agency, schedule, onChanged, onDeleted }: Props) {
   const { threads } = useAgency(agency);
-  const { data: runs, reload } = useLoad(() => listScheduleRuns(agency, schedule.id), schedule.id, EVERY_MS);
+  const { data: runs, reload } = useLoad(schedule.id, () => listScheduleRuns(agency, schedule.id), {
+    everyMs: EVERY_MS,
+  });
   const [deleting, setDeleting] = useState(false);
   const act = useAction(async (deed: () => Promise<unknown>) => {
     await deed();

@@ -18,7 +18,7 @@ const TONES = { active: "ok", paused: "wait", done: "idle" } as const;
 
 /** What begins by itself: at a time, every so often, or by a cron line. */
 export default function SchedulesView({ agency, schedule }: { agency: string; schedule: string | null }) {
-  const { data, problem, reload } = useLoad(() => listSchedules(agency), agency, EVERY_MS);
+  const { data, problem, reload } = useLoad(agency, () => listSchedules(agency), { everyMs: EVERY_MS });
   if (data === undefined) {
     return (
       <>

@@ -13,7 +13,7 @@ import css from "@/views/settings/SettingsView.module.css";
 
 /** Keys of the agency, for programs and people who should see nothing else. */
 export function KeysCard({ agency }: { agency: string }) {
-  const { data, problem, reload } = useLoad(() => listKeys(agency), agency);
+  const { data, problem, reload } = useLoad(agency, () => listKeys(agency));
   const [made, setMade] = useState<string | null>(null);
   const [name, setName] = useState("");
   const [role, setRole] = useState<KeyRole>("operator");

@@ -12,7 +12,7 @@ import css from "@/views/settings/SettingsView.module.css";
 
 /** How risky calls are here, and what becomes of those that nobody answers. Not there where a gateway has none. */
 export function PolicyCard({ agency }: { agency: string }) {
-  const { data, reload } = useLoad(() => getPolicy(agency), agency);
+  const { data, reload } = useLoad(agency, () => getPolicy(agency));
   if (!data) return null;
   return (
     <section className="card" aria-labelledby="policy-title">

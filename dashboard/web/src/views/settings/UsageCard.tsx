@@ -24,7 +24,7 @@ const PARTS: readonly {
 ];
 
 export function UsageCard({ agency }: { agency: string }) {
-  const { data, problem, reload } = useLoad(() => getUsage(agency), agency, EVERY_MS);
+  const { data, problem, reload } = useLoad(agency, () => getUsage(agency), { everyMs: EVERY_MS });
   return (
     <section className="card" aria-labelledby="usage-title">
       <h2 className={css.heading} id="usage-title">
