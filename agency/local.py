@@ -45,7 +45,7 @@ from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
 from agency.spending import Spent
 from agency.store.forking import find_origin, make_fork
-from agency.store.looking import glance, holds_thread
+from agency.store.peek import glance, holds_thread
 from agency.store.sqlite import Storage
 from agency.thread.calls import perform
 from agency.thread.invocation import checked_invocation

@@ -56,7 +56,7 @@ from agency.models.providers.entry import Provider, ProviderName
 from agency.schedules.schedule import Schedule, ScheduleInfo
 from agency.spending import Spent
 from agency.store.forking import find_origin
-from agency.store.looking import glance
+from agency.store.peek import glance
 from agency.thread.invocation import checked_messages
 from agency.turn.state import Limits, PauseReason, RunStatus
 from agency.wire import Wire, explain, sayable, sayable_text

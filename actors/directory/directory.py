@@ -47,7 +47,7 @@ from agency.clock import now_ms
 from agency.define.system import AgentSystem
 from agency.errors import AgencyError, NotFound, Poisoned, Unavailable, WrongState
 from agency.local import HOPELESS
-from agency.store.looking import Glance, glance
+from agency.store.peek import Glance, glance
 from agency.thread.thread import Thread
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from actors.background import Background
 from actors.caller import Caller
 from agency.errors import AgencyError, NotFound, Unavailable
 from agency.events import Event
-from agency.store.looking import events_between
+from agency.store.peek import events_between
 
 log = logging.getLogger(__name__)
 

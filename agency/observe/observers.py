@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 from agency.errors import DefinitionError
 from agency.events import EventData, EventType, NewEvent
 from agency.metadata import ThreadMetadata
-from agency.store.past import RunSoFar
+from agency.store.run_so_far import RunSoFar
 from agency.store.store import run_id
 
 log = logging.getLogger(__name__)

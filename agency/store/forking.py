@@ -25,8 +25,8 @@ from agency.errors import InvalidInput, NotFound, StoreError, WrongState
 from agency.events import timestamp
 from agency.metadata import ForkInfo, ThreadMetadata
 from agency.store import history, schema, sqlite
-from agency.store.cutting import CutRun, cut_run, last_run
-from agency.store.looking import holds_thread, look
+from agency.store.cut_run import CutRun, cut_run, last_run
+from agency.store.peek import holds_thread, look
 from agency.store.sqlite import LOCAL, Storage
 from agency.store.store import ADD_EVENT, ADD_MESSAGE, event_row, stored_message
 from agency.wire import Wire

@@ -37,7 +37,7 @@ from agency.spending import Spent
 from agency.store import records
 from agency.store.draft import Draft, When
 from agency.store.forking import OWN_EVENTS
-from agency.store.past import run_so_far
+from agency.store.run_so_far import run_so_far
 from agency.store.sqlite import LOCAL, Storage
 from agency.store.store import ThreadStore, run_id
 from agency.store.timers import next_due

@@ -16,7 +16,7 @@ from actors.address import Address, Files
 from actors.agency.store import AgencyStore, Creation
 from agency import Blueprint, EventType, ForkInfo, InvalidInput, NotFound, WrongState
 from agency.store.forking import find_origin
-from agency.store.looking import holds_thread
+from agency.store.peek import holds_thread
 from tests.support.clusters import Install, asleep
 from tests.support.scripted_system import calls, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually

@@ -26,7 +26,7 @@ from agency.define.blueprint import Blueprint
 from agency.errors import Unavailable
 from agency.metadata import ThreadMetadata
 from agency.runtime import ThreadProgress
-from agency.store.looking import glance
+from agency.store.peek import glance
 from agency.store.sqlite import LOCAL
 from agency.turn.state import PauseReason, RunStatus
 from tests.support.clusters import Install, asleep, directory_of

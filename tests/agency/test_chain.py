@@ -18,7 +18,7 @@ from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams
 from agency.models.providers.entry import Price
 from agency.runtime import ThreadProgress
-from agency.store.looking import glance
+from agency.store.peek import glance
 from agency.testing import Line, Script, ScriptedModel, call
 from agency.thread.thread import Thread
 from agency.turn.effects import ModelReply

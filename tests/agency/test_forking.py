@@ -39,9 +39,9 @@ from agency import (
 )
 from agency.metadata import ForkInfo
 from agency.store import sqlite
-from agency.store.cutting import NOT_RUN
+from agency.store.cut_run import NOT_RUN
 from agency.store.forking import Cut, find_origin, make_fork
-from agency.store.looking import glance
+from agency.store.peek import glance
 from agency.store.sqlite import Storage
 from agency.store.store import EVENT_TYPES, ThreadStore
 from agency.testing import Line, ScriptedModel, call

@@ -28,7 +28,7 @@ from agency import (
 from agency.errors import Poisoned
 from agency.events import timestamp
 from agency.observe import observers
-from agency.store.past import PAGE
+from agency.store.run_so_far import PAGE
 from agency.testing import Line, Script, ScriptedModel, call
 from middleware import subagents
 

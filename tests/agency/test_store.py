@@ -15,7 +15,7 @@ import pytest
 from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivation, StoreError, ToolError, events
 from agency.store import records, schema
 from agency.store.draft import Draft
-from agency.store.looking import glance, holds_thread
+from agency.store.peek import glance, holds_thread
 from agency.store.sqlite import Storage
 from agency.store.store import ThreadStore
 from agency.store.timers import Timer, drop_timer, set_timer, timers

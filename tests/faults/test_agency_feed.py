@@ -17,7 +17,7 @@ import pytest
 
 from actors import AgencyHandle, Cluster, Settings
 from actors.address import Address, Files
-from agency.store.looking import events_between, glance
+from agency.store.peek import events_between, glance
 from tests.support.clusters import all_threads
 from tests.support.processes import kill, session_of, titled
 from tests.support.scripted_system import calls, say, script

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agency import AgentSystem, Message, ModelRequest, open_thread, tool
-from agency.store.looking import holds_thread
+from agency.store.peek import holds_thread
 from agency.testing import Line, ScriptedModel, call
 
 STEPS = 400

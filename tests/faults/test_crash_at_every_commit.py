@@ -27,7 +27,7 @@ from agency import (
     ToolError,
     tool,
 )
-from agency.store.looking import holds_thread
+from agency.store.peek import holds_thread
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl

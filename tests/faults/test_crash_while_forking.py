@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from agency import LocalRuntime, Message
-from agency.store.looking import holds_thread
+from agency.store.peek import holds_thread
 from agency.testing import die_at_commit
 from tests.support.crashes import in_a_process
 from tests.support.forked_story import build, events_of, fork, state_of, tell

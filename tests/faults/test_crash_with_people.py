@@ -37,7 +37,7 @@ from agency import (
 )
 from agency.children import outbox, rows
 from agency.store import records, timers
-from agency.store.looking import holds_thread
+from agency.store.peek import holds_thread
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call, die_at_commit
 from middleware import hitl

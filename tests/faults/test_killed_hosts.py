@@ -22,7 +22,7 @@ import ray
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle
 from actors.cluster import local_ray
 from agency import Event, EventType
-from agency.store.looking import glance
+from agency.store.peek import glance
 from tests.support.clusters import all_threads
 from tests.support.processes import kill, session_of, titled
 from tests.support.scripted_system import calls, say, script

@@ -28,7 +28,7 @@ from agency import (
     tool,
 )
 from agency.children.parcels import AnyParcel, Note, Report
-from agency.store.looking import glance
+from agency.store.peek import glance
 from agency.testing import Line, ScriptedModel, call
 from agency.thread.driver import Driver
 from middleware import filesystem, subagents

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from agency import Limits, Message
-from agency.store.looking import look
+from agency.store.peek import look
 from agency.turn import TurnCheckpoint
 
 Row = tuple[Any, ...]

@@ -10,8 +10,8 @@ import pytest
 
 from agency import events
 from agency.errors import StoreError
-from agency.store import looking, sqlite
-from agency.store.looking import Glance, events_between, glance
+from agency.store import peek, sqlite
+from agency.store.peek import Glance, events_between, glance
 from agency.store.sqlite import LOCAL, Storage
 from agency.store.store import ThreadStore
 
@@ -84,7 +84,7 @@ def test_what_was_written_while_it_was_read_is_read_again(tmp_path: Path, monkey
     store = ThreadStore.open(path, create=META)
     grow(store, 3)
     store.close()
-    read, tries = looking._read, 0
+    read, tries = peek._read, 0
 
     def disturbed(*args: object) -> object:
         nonlocal tries
@@ -96,7 +96,7 @@ def test_what_was_written_while_it_was_read_is_read_again(tmp_path: Path, monkey
             again.close()
         return found
 
-    monkeypatch.setattr(looking, "_read", disturbed)
+    monkeypatch.setattr(peek, "_read", disturbed)
     assert seqs(path) == [1, 2, 3, 4, 5]
     assert tries == 2
 

@@ -15,8 +15,8 @@ from pydantic_core import from_json
 
 from agency.events import EventData, EventType
 from agency.messages import Message, ToolCall, Usage
-from agency.store.past import PastEvent
 from agency.store.records import OUTCOME
+from agency.store.run_so_far import PastEvent
 from agency.store.store import EVENT_TYPES
 from agency.turn.effects import PendingCall
 from agency.turn.modes import tool_message
