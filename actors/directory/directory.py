@@ -48,7 +48,7 @@ from agency.define.system import AgentSystem
 from agency.errors import AgencyError, NotFound, Poisoned, Unavailable, WrongState
 from agency.local import HOPELESS
 from agency.store.peek import Glance, glance
-from agency.thread.thread import Thread
+from agency.thread.parking import park
 
 log = logging.getLogger(__name__)
 
@@ -530,7 +530,7 @@ class Directory:
         log.error("%s is given up: %s", address, message)
         try:
             system = await self._system()
-            await Thread.park(self._files.of(address), system, Poisoned(message), storage=self._settings.files)
+            await park(self._files.of(address), system, Poisoned(message), storage=self._settings.files)
         except AgencyError as error:
             log.warning("%s could not be parked: %r", address, error)
         ((_, seen),) = await asyncio.to_thread(self._look_at, [address])

@@ -13,10 +13,10 @@ from agency.clock import now_ms
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
-from agency.thread.views import RunState, run_state
+from agency.thread.views import RunState, RunStatus, run_state, status_of
 from agency.turn.effects import Input, PendingCall
 from agency.turn.machine import TurnMachine
-from agency.turn.state import State, WaitingTools
+from agency.turn.state import PauseReason, State, WaitingTools
 
 
 class Advance(Protocol):
@@ -54,6 +54,15 @@ class CurrentRun:
         return RunState() if self._machine is None else run_state(self.id, self._machine)
 
     @property
+    def status(self) -> RunStatus:
+        return "idle" if self._machine is None else status_of(self._machine)
+
+    @property
+    def pause_reason(self) -> PauseReason | None:
+        """What it waits for, if it is paused."""
+        return None if self._machine is None else self._machine.pause_reason
+
+    @property
     def state(self) -> State | None:
         return None if self._machine is None else self._machine.state
 
@@ -71,7 +80,7 @@ class CurrentRun:
     @property
     def goes_on(self) -> bool:
         """Whether it will go on without a person: it is at work, or waits for its children."""
-        return self._machine is not None and self.active and self._machine.pause_reason in (None, "subagent")
+        return self.active and self.pause_reason in (None, "subagent")
 
     @property
     def pause_requested(self) -> bool:

@@ -31,6 +31,7 @@ from agency.errors import AgencyError, HookFailed, StoreError
 from agency.json_schema import Schema
 from agency.messages import Message
 from agency.metadata import ThreadMetadata
+from agency.runtime import Runtime
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
 from agency.store.draft import Draft
@@ -44,7 +45,7 @@ from agency.thread.effect_loop import EffectLoop
 from agency.thread.feed import Feed
 from agency.thread.inbox import starts_run, terms_of
 from agency.thread.model_calls import ModelCaller
-from agency.thread.model_effects import ModelEffects, SharedBudget
+from agency.thread.model_effects import ModelEffects
 from agency.thread.pipeline import Pipeline
 from agency.thread.run_endings import RunEndings, aborted_by
 from agency.thread.stopping import Stopping
@@ -67,7 +68,7 @@ class Driver:
         thread: ThreadMetadata,
         blueprint: Blueprint,
         code_runner: CodeRunner | None,
-        budget: SharedBudget,
+        runtime: Runtime,
         on_commit: Callable[[Draft], None],
     ) -> None:
         self._store = store
@@ -87,7 +88,7 @@ class Driver:
         self._batches = BatchRunner(store, run, loop, pipeline.tools, calls, commit, self._batch_ended)
         self._code = CodeExecutor(store, run, loop, pipeline, calls, code_runner, commit, advance)
         self._endings = RunEndings(store, run, thread, pipeline, family, commit, self.fail)
-        self._models = ModelEffects(store, run, pipeline, caller, feed, family, budget, self._endings, advance)
+        self._models = ModelEffects(store, run, thread, pipeline, caller, feed, family, self._endings, runtime, advance)
         self.stopping = Stopping(store, run, loop, self._batches, family, self._models.used, advance)
         self.timers = Timers(store, run, family, commit, advance)
 
@@ -335,6 +336,11 @@ class Driver:
         self.advance(draft, [fx.CallSettled(id=effect, at=now_ms(), call_id=call, outcome=outcome)])
 
     # Ending this activation.
+
+    def check_alive(self) -> None:
+        """Raise what has ended this activation, if something has."""
+        if self.error is not None:
+            raise self.error
 
     def fail(self, error: BaseException) -> None:
         """Give up this activation; the file stays as it was after the last commit."""

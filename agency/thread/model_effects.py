@@ -7,14 +7,14 @@ A reply is paid for: it is kept whatever the middleware make of it.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from agency.children.family import Family
 from agency.clock import now_ms
 from agency.define.hooks import Plan
 from agency.errors import HookFailed, ModelError
 from agency.messages import Usage
-from agency.spending import Spent
+from agency.metadata import ThreadMetadata
+from agency.runtime import Runtime
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
@@ -28,49 +28,42 @@ from agency.turn.state import WaitingModel
 from agency.wire import sayable_text
 
 
-class SharedBudget(Protocol):
-    """What is beyond the run's own limits: the budget that many threads share."""
-
-    def is_set(self) -> bool: ...
-
-    async def used_up(self, spent: Spent) -> str | None:
-        """Under which code nothing more may be spent, now that this thread has used so much; None to go on."""
-
-
 class ModelEffects:
     def __init__(
         self,
         store: ThreadStore,
         run: CurrentRun,
+        thread: ThreadMetadata,
         pipeline: Pipeline,
         caller: ModelCaller,
         feed: Feed,
         family: Family,
-        budget: SharedBudget,
         endings: RunEndings,
+        runtime: Runtime,
         advance: Advance,
     ) -> None:
         self._store = store
         self._run = run
+        self._thread = thread
         self._pipeline = pipeline
         self._caller = caller
         self._feed = feed
         self._family = family
-        self._budget = budget
         self._endings = endings
+        self._runtime = runtime
         self._advance = advance
 
     # The surface: prompt, tools, parameters and models of the next call.
 
     def surface_at_once(self, draft: Draft, request: fx.SyncSurface) -> fx.Input | None:
         """The answer, if neither middleware nor a budget has a say in it; None if `sync_surface` has to find it."""
-        if self._pipeline.shapes_calls or self._budget.is_set():
+        if self._pipeline.shapes_calls or self._runtime.budgeted():
             return None
         return self._surface_of(draft, request, self._caller.plan(self._pipeline.tools))
 
     async def sync_surface(self, request: fx.SyncSurface) -> None:
         run, draft, plan = self._run, self._run.draft(), self._caller.plan(self._pipeline.tools)
-        if self._budget.is_set() and (code := await self._budget.used_up(self._endings.spent())) is not None:
+        if self._runtime.budgeted() and (code := await self._used_up_budget()) is not None:
             if run.awaits(draft.run, request.id):
                 self._advance(draft, [fx.BudgetSpent(id=request.id, at=now_ms(), code=code)])
             return
@@ -80,6 +73,10 @@ class ModelEffects:
         await self._pipeline.plan(draft, run.id, plan)
         if run.awaits(draft.run, request.id):
             self._advance(draft, [self._surface_of(draft, request, plan)])
+
+    async def _used_up_budget(self) -> str | None:
+        """The code of the agency's budget that is used up, if one is."""
+        return await self._runtime.allowance(self._thread, self._endings.spent())
 
     def _surface_of(self, draft: Draft, request: fx.SyncSurface, plan: Plan) -> fx.Input:
         try:

@@ -15,6 +15,7 @@ from agency.events import timestamp
 from agency.messages import Message, Usage
 from agency.metadata import ThreadMetadata
 from agency.models.interface import ToolSpec
+from agency.redaction import shown
 from agency.spending import Spent
 from agency.store.records import StoredRun
 from agency.store.store import run_id
@@ -174,6 +175,17 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]
         errors=errors,
         timestamp=now,
     )
+
+
+def for_people(message: Message, tools: Mapping[str, Tool]) -> Message:
+    """A message as people are shown it: without the secrets in its calls."""
+    if not message.tool_calls:
+        return message
+    calls = tuple(
+        call.model_copy(update={"args": shown(call.args, tool.hidden if tool else (), longest=None)})
+        for call, tool in ((call, tools.get(call.name)) for call in message.tool_calls)
+    )
+    return message.model_copy(update={"tool_calls": calls})
 
 
 def _remedy(code: str) -> str:

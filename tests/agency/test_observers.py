@@ -30,6 +30,7 @@ from agency.events import timestamp
 from agency.observe import observers
 from agency.store.run_so_far import PAGE
 from agency.testing import Line, Script, ScriptedModel, call
+from agency.thread.parking import park
 from middleware import subagents
 
 PATIENCE = 10.0
@@ -242,7 +243,7 @@ async def test_a_run_that_is_ended_without_being_woken_is_seen_to_end(tmp_path: 
         thread = await runtime.create("clerk")
         await thread.send("go")
         await begun.wait()
-    await Thread.park(tmp_path / f"{thread.id}.db", system, Poisoned("it kills"))
+    await park(tmp_path / f"{thread.id}.db", system, Poisoned("it kills"))
 
     assert (diary.seen[-1].type, diary.seen[-1].data["code"]) == (EventType.AGENT_ERROR, "ERR_POISON")
     assert [type(told).__name__ for told in diary.told] == ["str", "str", "Resumed", "str"]

@@ -42,6 +42,7 @@ from agency.clock import now_ms
 from agency.errors import Poisoned
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call
+from agency.thread.parking import park
 from middleware import hitl
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
@@ -833,14 +834,14 @@ async def test_a_run_that_is_given_up_ends_as_an_error_with_a_result_for_every_c
         await thread.send("go")
         await until(thread, EventType.TOOL_OUTPUT, callId="b")
     system, path = runtime._system, runtime._path("poison")
-    await Thread.park(path, system, Poisoned("it died too often"))
+    await park(path, system, Poisoned("it died too often"))
     assert ran == ["a"], "nothing of it was run for that"
     async with runtime:
         thread = await runtime.thread("poison")
         run = thread.run()
         assert (run.status, [error.code for error in run.errors]) == ("error", ["ERR_POISON"])
         assert sorted(await texts(thread, "tool")) == ["B", "Canceled: the run was canceled."]
-        await Thread.park(path, system, Poisoned("again"))  # with nothing to give up, it changes nothing
+        await park(path, system, Poisoned("again"))  # with nothing to give up, it changes nothing
         again = (await open_again(runtime, thread)).run()
         assert again == run.model_copy(update={"timestamp": again.timestamp})
 

@@ -1,0 +1,97 @@
+"""Taking what callers hand in: messages, which start a run or join it, and files.
+
+Files are kept by middleware, and that takes time. So they are staged first, and then, without awaiting, the thread is
+looked at as it is by then: whether the request is known already, and whether there is a run to join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agency import events
+from agency.errors import NotFound
+from agency.metadata import ThreadMetadata
+from agency.store import records
+from agency.store.draft import Draft
+from agency.store.store import ThreadStore, run_id
+from agency.thread.driver import Driver
+from agency.thread.files import delete_file, keep_files
+from agency.thread.inbox import RunTerms
+from agency.thread.invocation import Invocation
+from agency.thread.pipeline import Pipeline
+from agency.thread.views import Accepted, AcceptedStatus
+
+
+class Acceptor:
+    def __init__(self, store: ThreadStore, thread: ThreadMetadata, pipeline: Pipeline, driver: Driver) -> None:
+        self._store = store
+        self._thread = thread
+        self._pipeline = pipeline
+        self._driver = driver
+        self._run = driver.run
+
+    async def accept(self, invocation: Invocation) -> Accepted:
+        staged = await self._staged(invocation.files) if invocation.files else self._store.draft()
+        if (known := self._known(invocation.idempotency_key)) is not None:
+            return known
+        if self._run.active:
+            return await self._join(invocation, staged)
+        return self._begin(invocation, staged)
+
+    def _known(self, key: str | None) -> Accepted | None:
+        """What the request with this key was told."""
+        request = None if key is None else records.request(self._store, key)
+        if request is None:
+            return None
+        return Accepted.model_validate({"run_id": run_id(self._thread.id, request[0]), "status": request[1]})
+
+    def _begin(self, invocation: Invocation, staged: Draft) -> Accepted:
+        draft, accepted = self._accepted(invocation, staged, self._run.n + 1, "running")
+        self._driver.begin(draft, invocation.messages, invocation.limits, invocation.output_schema)
+        return accepted
+
+    async def _join(self, invocation: Invocation, staged: Draft) -> Accepted:
+        """Post the messages for the run in progress, or for the one after it, which they start under their terms."""
+        when = invocation.when
+        waits = when == "next_run"
+        status: AcceptedStatus = "queued" if waits else self._run.status
+        draft, accepted = self._accepted(invocation, staged, self._run.n, status, self._run.n + waits)
+        given = RunTerms(limits=invocation.limits, output=invocation.output_schema)
+        terms = given.model_dump_json() if waits else None
+        for message in invocation.messages:
+            draft.post(message, when, terms)
+        self._driver.commit(draft)
+        if when == "now" and self._run.interruptible:
+            await self._driver.stopping.interrupt()
+        return accepted
+
+    def _accepted(
+        self, invocation: Invocation, staged: Draft, n: int, status: AcceptedStatus, run: int | None = None
+    ) -> tuple[Draft, Accepted]:
+        """A draft of run `n` that says so, and the answer. `run` is the run that the messages go to, if another."""
+        run = n if run is None else run
+        key = invocation.idempotency_key
+        draft = self._store.draft(n)
+        draft.statements += staged.statements
+        draft.emit(events.request_accepted(key))
+        if key is not None:
+            records.remember_request(draft, key, status, run)
+        return draft, Accepted(run_id=run_id(self._thread.id, run), status=status)
+
+    async def put_files(self, files: Mapping[str, str | bytes]) -> None:
+        self._driver.commit(await self._staged(files))
+
+    async def delete_file(self, path: str) -> None:
+        draft = self._store.draft()
+        there = await delete_file(self._pipeline, draft, path)
+        self._driver.check_alive()
+        if not there:
+            raise NotFound(f"thread {self._thread.id} has no file {path!r:.200}")
+        self._driver.commit(draft)
+
+    async def _staged(self, files: Mapping[str, str | bytes]) -> Draft:
+        """A draft with these files, for the caller to commit."""
+        draft = self._store.draft()
+        await keep_files(self._pipeline, draft, files)
+        self._driver.check_alive()
+        return draft
