@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { SearchIcon, XIcon } from "lucide-react";
+import { XIcon } from "lucide-react";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
@@ -7,6 +7,7 @@ import { useQuery } from "@/router/router";
 import { count, number } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
+import { Toolbar, ToolbarOption, ToolbarOptions, ToolbarSearch, toggled } from "@/ui/Toolbar";
 import { EventJson } from "@/views/events/EventJson";
 import css from "@/views/events/EventsView.module.css";
 import { ForkButton } from "@/views/events/ForkDialog";
@@ -70,44 +71,27 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
   const items = rows.getVirtualItems();
   return (
     <div className={css.view}>
-      <div className={css.tools} role="toolbar" aria-label="Events">
-        <div className={css.search}>
-          <SearchIcon size={14} />
-          <input
-            type="search"
-            aria-label="Filter the events"
-            placeholder="Filter"
-            value={text}
-            onChange={(change) => setText(change.target.value)}
-          />
-        </div>
-        <fieldset className={css.areas}>
-          <legend className="unseen">What is shown</legend>
+      <Toolbar label="Events">
+        <ToolbarSearch label="Filter the events" placeholder="Filter" value={text} onChange={setText} />
+        <ToolbarOptions legend="What is shown">
           {AREAS.map((area) => (
-            <label key={area}>
-              <input
-                type="checkbox"
-                checked={!without.has(area)}
-                onChange={(change) => {
-                  const next = new Set(without);
-                  if (change.target.checked) next.delete(area);
-                  else next.add(area);
-                  setWithout(next);
-                }}
-              />
+            <ToolbarOption
+              key={area}
+              checked={!without.has(area)}
+              onChange={(isShown) => setWithout(toggled(without, area, !isShown))}
+            >
               {AREA_WORDS[area]}
-            </label>
+            </ToolbarOption>
           ))}
-        </fieldset>
+        </ToolbarOptions>
         <span className={`faint num ${css.count}`} role="status">
           {shown.length === events.length
             ? count(events.length, "event")
             : `${number(shown.length)} of ${count(events.length, "event")}`}
         </span>
-        <label className={css.tail}>
-          <input type="checkbox" checked={tail} onChange={(change) => setTail(change.target.checked)} />
+        <ToolbarOption checked={tail} onChange={setTail}>
           Follow
-        </label>
+        </ToolbarOption>
         <button
           type="button"
           className="button small"
@@ -118,7 +102,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
         >
           Save
         </button>
-      </div>
+      </Toolbar>
       <div className={css.lineage}>
         <Lineage agency={agency} thread={thread} />
       </div>

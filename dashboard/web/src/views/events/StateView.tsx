@@ -4,6 +4,7 @@ import { useThreadState, useThreadStore } from "@/live/hooks";
 import { CopyButton } from "@/ui/CopyButton";
 import { Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
+import { Toolbar, ToolbarOption, ToolbarOptions } from "@/ui/Toolbar";
 import { JsonTree } from "@/views/events/JsonTree";
 import css from "@/views/events/StateView.module.css";
 import { save } from "@/views/files/save";
@@ -22,16 +23,14 @@ export default function StateView({ agency, thread }: ThreadViewProps) {
   if (found.state === null) return <Loading what="Loading the state" />;
   return (
     <div className={css.view}>
-      <div className={css.tools} role="toolbar" aria-label="State">
-        <fieldset className={css.parts}>
-          <legend className="unseen">Which part</legend>
+      <Toolbar label="State">
+        <ToolbarOptions legend="Which part">
           {PARTS.map((each) => (
-            <label key={each}>
-              <input type="radio" name="part" checked={part === each} onChange={() => setPart(each)} />
+            <ToolbarOption key={each} choiceOf="part" checked={part === each} onChange={() => setPart(each)}>
               {WORDS[each]}
-            </label>
+            </ToolbarOption>
           ))}
-        </fieldset>
+        </ToolbarOptions>
         <span className="grow" />
         <IconButton icon={RefreshCwIcon} label="Load again" small onClick={() => store.refresh()} />
         <CopyButton label="Copy as JSON" text={text} />
@@ -42,7 +41,7 @@ export default function StateView({ agency, thread }: ThreadViewProps) {
         >
           JSON
         </button>
-      </div>
+      </Toolbar>
       <div className={css.tree} role="region" aria-label={WORDS[part]} tabIndex={0}>
         <JsonTree key={part} value={value} />
       </div>

@@ -1,6 +1,7 @@
 import { useMemo, useState } from "react";
 import { count } from "@/text/format";
 import { Empty } from "@/ui/Empty";
+import { Toolbar } from "@/ui/Toolbar";
 import { changesOf, type DiffLine } from "@/views/files/changes";
 import css from "@/views/files/DiffView.module.css";
 import type { Version } from "@/views/files/versions";
@@ -20,7 +21,7 @@ export function DiffView({ versions }: { versions: readonly Version[] }) {
   const changes = useMemo(() => changesOf(before, after), [before, after]);
   return (
     <div className={css.view}>
-      <div className={css.tools}>
+      <Toolbar label="Versions">
         <Choice label="From" versions={versions} value={from} onChange={(each) => choose({ from: each, to })} />
         <Choice label="To" versions={versions} value={to} onChange={(each) => choose({ from, to: each })} />
         {changes && (
@@ -28,7 +29,7 @@ export function DiffView({ versions }: { versions: readonly Version[] }) {
             <span className={css.plus}>+{changes.added}</span> <span className={css.minus}>−{changes.removed}</span>
           </span>
         )}
-      </div>
+      </Toolbar>
       {changes === null ? (
         <Empty title="These versions have too little in common to be compared." />
       ) : changes.lines.length === 0 ? (

@@ -6,6 +6,7 @@ import { count } from "@/text/format";
 import { Confirm } from "@/ui/Confirm";
 import { Empty, Loading } from "@/ui/Empty";
 import { Refusal } from "@/ui/Refusal";
+import { Toolbar } from "@/ui/Toolbar";
 import { useAction } from "@/ui/useAction";
 import css from "@/views/files/FilesView.module.css";
 import { FileTree } from "@/views/files/FileTree";
@@ -77,7 +78,7 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
       }}
     >
       <nav className={css.side} aria-label="Files" data-open={path === null || undefined}>
-        <div className={css.tools}>
+        <Toolbar label="Files" slim>
           <span className="faint num grow" role="status">
             {upload.busy ? "Uploading …" : files.data && count(files.data.length, "file")}
           </span>
@@ -95,7 +96,7 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
               event.target.value = "";
             }}
           />
-        </div>
+        </Toolbar>
         <Refusal problem={upload.problem ?? files.problem} />
         <div className={css.tree}>
           <FileTree entries={tree} chosen={path} onChoose={setPath} />

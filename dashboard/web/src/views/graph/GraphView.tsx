@@ -1,10 +1,10 @@
-import { SearchIcon } from "lucide-react";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { count } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
+import { Toolbar, ToolbarButtons, ToolbarSearch, ZoomButtons } from "@/ui/Toolbar";
 import { resolvedColor, useTheme } from "@/ui/theme";
 import { save } from "@/views/files/save";
 import { fold } from "@/views/graph/folding";
@@ -120,32 +120,23 @@ function Graph({ agency, thread, events, graph }: Props) {
   const folded = drawing.hidden.size > 0;
   return (
     <div className={css.view}>
-      <div className={css.tools} role="toolbar" aria-label="Graph">
-        <form
-          className={css.search}
-          role="search"
-          onSubmit={(event) => {
-            event.preventDefault();
-            next();
+      <Toolbar label="Graph">
+        <ToolbarSearch
+          label="Search the graph"
+          placeholder="Search"
+          value={search}
+          onChange={(text) => {
+            setSearch(text);
+            setAt(0);
           }}
+          onEnter={next}
         >
-          <SearchIcon size={14} />
-          <input
-            type="search"
-            aria-label="Search the graph"
-            placeholder="Search"
-            value={search}
-            onChange={(event) => {
-              setSearch(event.target.value);
-              setAt(0);
-            }}
-          />
           <span className="faint num" role="status">
             {search.trim() && count(hits.length, "hit")}
           </span>
-        </form>
+        </ToolbarSearch>
         <Legend nodes={graph.nodes} />
-        <div className={css.buttons}>
+        <ToolbarButtons>
           {(folded || opened.size > 0) && (
             <button
               type="button"
@@ -158,28 +149,12 @@ function Graph({ agency, thread, events, graph }: Props) {
           <button type="button" className="button small" aria-pressed={table} onClick={() => setTable(!table)}>
             Table
           </button>
-          <span className={css.group} hidden={table}>
-            <button
-              type="button"
-              className="button small icon"
-              aria-label="Zoom out"
-              title="Zoom out"
-              onClick={() => picture.current?.zoom(1 / ZOOM)}
-            >
-              −
-            </button>
-            <button
-              type="button"
-              className="button small icon"
-              aria-label="Zoom in"
-              title="Zoom in"
-              onClick={() => picture.current?.zoom(ZOOM)}
-            >
-              +
-            </button>
-            <button type="button" className="button small" onClick={() => picture.current?.fit()}>
-              Fit
-            </button>
+          <ToolbarButtons hidden={table}>
+            <ZoomButtons
+              onOut={() => picture.current?.zoom(1 / ZOOM)}
+              onIn={() => picture.current?.zoom(ZOOM)}
+              onFit={() => picture.current?.fit()}
+            />
             <button
               type="button"
               className="button small"
@@ -191,9 +166,9 @@ function Graph({ agency, thread, events, graph }: Props) {
             >
               PNG
             </button>
-          </span>
-        </div>
-      </div>
+          </ToolbarButtons>
+        </ToolbarButtons>
+      </Toolbar>
       <div className={css.body}>
         <div
           className={css.canvas}

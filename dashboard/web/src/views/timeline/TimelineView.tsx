@@ -4,6 +4,7 @@ import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { clock, count, duration } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
+import { Toolbar, ToolbarButtons, ToolbarOption, ToolbarOptions, toggled, ZoomButtons } from "@/ui/Toolbar";
 import { useNow } from "@/ui/useNow";
 import { graphOf, KINDS, type Kind } from "@/views/graph/model";
 import { NodePanel } from "@/views/graph/NodePanel";
@@ -61,51 +62,30 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
   }
   return (
     <div className={css.view}>
-      <div className={css.tools} role="toolbar" aria-label="Timeline">
-        <fieldset className={css.kinds}>
-          <legend className="unseen">What is shown</legend>
+      <Toolbar label="Timeline">
+        <ToolbarOptions legend="What is shown">
           {KINDS.map((kind) => (
-            <label key={kind} data-kind={kind}>
-              <input
-                type="checkbox"
-                checked={!without.has(kind)}
-                onChange={(event) => setWithout(toggled(without, kind, !event.target.checked))}
-              />
+            <ToolbarOption
+              key={kind}
+              checked={!without.has(kind)}
+              onChange={(isShown) => setWithout(toggled(without, kind, !isShown))}
+            >
               {KIND_WORDS[kind]}
-            </label>
+            </ToolbarOption>
           ))}
-        </fieldset>
+        </ToolbarOptions>
         <span className="faint num grow">{count(spans.length, "row")}</span>
-        <label className={css.shorten}>
-          <input type="checkbox" checked={shorten} onChange={(event) => setShorten(event.target.checked)} />
+        <ToolbarOption checked={shorten} onChange={setShorten}>
           Shorten pauses
-        </label>
-        <div className={css.buttons}>
-          <button
-            type="button"
-            className="button small icon"
-            aria-label="Zoom out"
-            title="Zoom out"
-            disabled={zoom <= 1}
-            onClick={() => setZoom(Math.max(1, zoom / ZOOM))}
-          >
-            −
-          </button>
-          <button
-            type="button"
-            className="button small icon"
-            aria-label="Zoom in"
-            title="Zoom in"
-            disabled={zoom >= ZOOM_MOST}
-            onClick={() => setZoom(Math.min(ZOOM_MOST, zoom * ZOOM))}
-          >
-            +
-          </button>
-          <button type="button" className="button small" onClick={() => setZoom(1)}>
-            Fit
-          </button>
-        </div>
-      </div>
+        </ToolbarOption>
+        <ToolbarButtons>
+          <ZoomButtons
+            onOut={zoom > 1 ? () => setZoom(Math.max(1, zoom / ZOOM)) : undefined}
+            onIn={zoom < ZOOM_MOST ? () => setZoom(Math.min(ZOOM_MOST, zoom * ZOOM)) : undefined}
+            onFit={() => setZoom(1)}
+          />
+        </ToolbarButtons>
+      </Toolbar>
       <div className={css.body}>
         <div className={css.scroll} ref={scroller} tabIndex={0} role="region" aria-label="Timeline of the thread">
           <div className={css.sheet} style={{ width: `calc(var(--names) + (100% - var(--names)) * ${zoom})` }}>
@@ -135,13 +115,6 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
       </div>
     </div>
   );
-}
-
-function toggled(set: ReadonlySet<Kind>, kind: Kind, add: boolean): ReadonlySet<Kind> {
-  const next = new Set(set);
-  if (add) next.add(kind);
-  else next.delete(kind);
-  return next;
 }
 
 const percent = (part: number) => `${(100 * part).toFixed(3)}%`;
