@@ -30,9 +30,8 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
   const versions = useMemo(() => versionsOf(state?.messages ?? []), [state?.messages]);
   const tree = useMemo(() => treeOf(files.data ?? []), [files.data]);
 
-  const changed = () => {
+  const reloadFiles = () => {
     void files.reload();
-    void content.reload();
     store.refresh();
   };
   const upload = useAction(async (uploads: Upload[]) => {
@@ -41,7 +40,8 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
       const [only] = uploads;
       if (uploads.length === 1 && only) setPath(only.path);
     } finally {
-      changed();
+      void content.reload(); // an upload may have replaced the open file
+      reloadFiles();
     }
   });
   const [replacing, setReplacing] = useState<Upload[]>([]);
@@ -135,7 +135,7 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
           act={async () => {
             await deleteFile(agency, thread, deleting);
             setPath(null);
-            changed();
+            reloadFiles();
           }}
         >
           The agent will not find it any more.
