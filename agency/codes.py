@@ -150,7 +150,7 @@ _LIMITS: Mapping[str, Code] = {
 }
 
 _OTHERS: Mapping[str, Code] = {
-    "ERR_CANCELED": Code(False, "Somebody canceled the run.", "Send a message, and a new run begins."),
+    "ERR_CANCELED": Code(False, "The run was canceled.", "Send a message, and a new run begins."),
     "ERR_INTERRUPTED": Code(
         False,
         "A message that was sent with `when: now` stopped the model's reply.",

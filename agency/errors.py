@@ -7,15 +7,15 @@
     ├── NotFound             a thread, run or call that does not exist
     ├── WrongState           the call does not fit what the thread is doing now; nothing was changed
     ├── Unauthorized         a server wants to know who is asking: there is no secret, key or ticket, or a wrong one
-    ├── Forbidden            whoever is asking may not do that
+    ├── Forbidden            the caller is known and may not do that
     ├── RateLimited          too many requests for now
     ├── StoreError           a thread's file cannot be used
     │   ├── NotAThreadStore  the file is not one of ours, or is damaged
     │   ├── NewerStore       the file was written by a newer version; it was left untouched
-    │   └── StaleActivation  somebody else opened the file since; this activation may not write
+    │   └── StaleActivation  another activation opened the file since; this one may not write
     ├── ResultMismatch       a result was fed to the turn machine that does not fit its state
     ├── HookFailed           a middleware's hook raised; the middleware and hook are named
-    ├── Unavailable          nobody answered in time; it may or may not have been done, and can be tried again
+    ├── Unavailable          no answer in time; it may or may not have been done, and can be tried again
     ├── Poisoned             a run whose process died with it, time after time
     ├── Interrupted          what ran a tool call died; the call may or may not have taken effect
     ├── ModelError           a model call failed, with what is known about trying again

@@ -1,8 +1,8 @@
 """The 23 events of a thread: their names, their data, and the only place where they are made.
 
 A stored event has a `seq` that counts from 1 without a gap. `model.delta` is broadcast and never stored, so its
-`seq` is None: whoever comes late gets the text so far in one delta. The run that an event belongs to is kept beside
-it and added to its data as `runId` when it is read.
+`seq` is None: a reader that comes late gets the text so far in one delta. The run that an event belongs to is kept
+beside it and added to its data as `runId` when it is read.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class LocalRuntime:
         self._folder = Path(data_dir)
         self._elsewhere: dict[str, Path] = {}
         self._threads: dict[str, Thread] = {}
-        self._kept: set[str] = set()  # threads that somebody holds
+        self._kept: set[str] = set()  # threads that callers have open
         self._leaving: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
         self._closed = False
@@ -110,7 +110,7 @@ class LocalRuntime:
                 await thread.close()
             self._threads.clear()
         if self._system.observers:
-            await asyncio.to_thread(self._system.observers.flush)  # they may have to reach somebody far away
+            await asyncio.to_thread(self._system.observers.flush)  # exporters may use the network
 
     async def wake(self) -> None:
         """Wake every thread that has something to do."""
@@ -211,7 +211,7 @@ class LocalRuntime:
         return None
 
     def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
-        pass  # whoever wants to know is in this process, and reads its events
+        pass  # callers are in this process and read the thread's events
 
     async def _spawn(self, order: Spawn) -> None:
         try:
@@ -249,7 +249,7 @@ class LocalRuntime:
         return await Thread.open(path, self._system, self, create=create, storage=self._storage)
 
     def _leave_when_at_rest(self, thread: Thread) -> None:
-        """Threads that nobody here asked for, such as subagents, are closed when they have nothing left to do."""
+        """Threads that no caller opened, such as subagents, are closed when they have nothing left to do."""
 
         async def leave() -> None:
             await thread.rest()

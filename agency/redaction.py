@@ -1,8 +1,8 @@
 """What people are shown of a call's arguments: no secrets, and nothing endless. What runs is never touched.
 
 What is hidden: arguments that a tool declares as secret (pydantic's `SecretStr`) or that hold something secret, text
-under names that secrets go by, and text that looks like a key or a token wherever it stands. Somebody who edits the
-arguments edits what they were shown, so `restored` puts back what they have left as it was; a placeholder never runs.
+under names that secrets go by, and text that looks like a key or a token wherever it stands. A person who
+edits the arguments edits what was shown, so `restored` puts back what was left as it was; a placeholder never runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def shown(args: JsonValue, hidden: Collection[str] = (), *, longest: int | None 
 
 def restored(edited: JsonValue, original: JsonValue, hidden: Collection[str] = ()) -> JsonValue:
     """Arguments as a person has edited them, with the real values where these are as they were shown. `InvalidInput` if
-    what was hidden or cut stands where nobody can know what it stands for."""
+    what was hidden or cut stands where its original cannot be known."""
     back = _back(edited, original, shown(original, hidden))
     left = {text for text in _texts(back) if _PLACEHOLDER.search(text)}
     if unknown := left.difference(_texts(original)):

@@ -47,7 +47,7 @@ class Runtime(Protocol):
         in it has changed."""
 
     def budgeted(self) -> bool:
-        """Whether somebody has to be asked (`allowance`) before each model call. It takes no time to speak of."""
+        """Whether `allowance` has to be asked before each model call. Quick, as it is called that often."""
 
     async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
         """Whether a thread may call a model: None, or the code of the budget that is used up. `spent` is what all its

@@ -11,13 +11,14 @@ It needs the extra: `pip install "agency[otel]"`.
 
 **A run outlives its process**, and spans of several processes must make one trace. So no id is random. The id of a
 trace is a hash of the thread and the number of the run; the id of a span is a hash of the thread and the `seq` of the
-event with which it began; the root's is one of the run. So whoever goes on with a run knows the ids of spans that began
-elsewhere from the events that `Resumed` brings along.
+event with which it began; the root's is one of the run. So a process that goes on with a run knows the ids of spans
+that began elsewhere from the events that `Resumed` brings along.
 
 A span is made when it ends, all at once, with the times of the events that began and ended it. Nothing is kept open: a
-process that dies loses nothing but what its exporter had not sent yet, and whoever goes on exports what was under way,
-from its true beginning, with `agency.resumed`. An event is observed by the one process that commits it, so no span is
-exported twice. One is missing if a process dies between the commit that ends it and the export; none is ever wrong.
+process that dies loses nothing but what its exporter had not sent yet, and the process that goes on exports what was
+under way, from its true beginning, with `agency.resumed`. An event is observed by the one process that commits it, so
+no span is exported twice. One is missing if a process dies between the commit that ends it and the export; none is ever
+wrong.
 
 **A child** is a thread of its own, and its run a trace of its own: they are linked, the child's run to the parent's
 call and the call to the run. Neither has to know the other's events, because the id of a call that has started a child
@@ -82,7 +83,7 @@ class _Span:
     ended: int = 0
     error: str | None = None
     message: str | None = None
-    """What went wrong, in words; None if that is nobody's business."""
+    """What went wrong, in words; None if texts are not exported."""
 
     def end(self, at: int) -> _Span:
         self.ended = max(at, self.began)
@@ -108,7 +109,7 @@ class TracingObserver:
             self._courses[seen.thread.id] = _Course(seen.thread, seen.run, seen.at, self._content)
         course = self._courses.get(seen.thread.id)
         if course is None or course.run != seen.run:
-            return  # what began before anybody watched is left out
+            return  # the run began before this observer was added
         for span in course.see(seen):
             self._export(course, span)
         if seen.type in ENDINGS:
@@ -179,7 +180,7 @@ _wanted: ContextVar[tuple[int, int] | None] = ContextVar("_wanted", default=None
 
 
 class _DerivedIds(RandomIdGenerator):
-    """The ids that are wanted; random ones for whoever else uses our tracer."""
+    """The ids that are wanted; random ones for other users of this tracer."""
 
     def generate_trace_id(self) -> int:
         wanted = _wanted.get()

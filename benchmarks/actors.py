@@ -134,7 +134,7 @@ async def awake(cluster: Cluster, agency: AgencyHandle) -> tuple[int, float]:
 async def asleep(cluster: Cluster, agency: AgencyHandle, count: int) -> tuple[list[tuple[ThreadHandle, int]], float]:
     """Threads that hibernate, each with the seq of its last event, and what the second half adds to the memory."""
 
-    async def nobody_awake() -> bool:
+    async def all_asleep() -> bool:
         return (await cluster.status()).awake == 0
 
     async def one() -> tuple[ThreadHandle, int]:
@@ -144,7 +144,7 @@ async def asleep(cluster: Cluster, agency: AgencyHandle, count: int) -> tuple[li
 
     async def batch() -> list[tuple[ThreadHandle, int]]:
         made: list[tuple[ThreadHandle, int]] = await in_groups(one() for _ in range(count))
-        await until(nobody_awake)
+        await until(all_asleep)
         return made
 
     await batch()

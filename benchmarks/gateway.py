@@ -66,7 +66,7 @@ async def until(url: str) -> None:
                 return
             except httpx.ConnectError:
                 await asyncio.sleep(0.1)
-    raise RuntimeError(f"nobody answers at {url}")
+    raise RuntimeError(f"no server answers at {url}")
 
 
 @asynccontextmanager
@@ -105,7 +105,7 @@ def rss_bytes(pid: int) -> int:
 
 
 async def requests(url: str, plain: str, cluster: Cluster) -> dict[str, float]:
-    """A request that asks the installation one thing, beside one that asks nobody, and the asking alone."""
+    """A request that asks the installation one thing, beside one that asks nothing, and the asking alone."""
     agency = await cluster.create_agency("bench")
     over_http: list[float] = []
     over_plain: list[float] = []
@@ -191,7 +191,7 @@ def report(found: dict[str, float]) -> list[tuple[str, str]]:
     added = found["new_thread_ms"] - found["new_thread_by_handle_ms"]
     return [
         ("a request that asks the installation", f"{found['request_ms']:.1f} ms"),
-        ("… a bare app's, which asks nobody", f"{found['bare_request_ms']:.1f} ms ({ratio:.1f} times less)"),
+        ("… a bare app's, which asks nothing", f"{found['bare_request_ms']:.1f} ms ({ratio:.1f} times less)"),
         ("… the asking alone", f"{found['by_handle_ms']:.1f} ms"),
         ("a new thread over HTTP", f"{found['new_thread_ms']:.1f} ms ({added:+.1f} to one by its handle)"),
         (f"{SOCKETS} sockets, each", f"{found['socket_kb']:.0f} kB"),

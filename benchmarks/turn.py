@@ -110,7 +110,7 @@ async def growth(folder: Path, pairs: int) -> float:
 
 
 def usual(times: Sequence[float]) -> float:
-    """The lower quartile: what they take when nobody disturbs them."""
+    """The lower quartile: what they take when nothing disturbs them."""
     return statistics.quantiles(times, n=4)[0]
 
 

@@ -3,7 +3,7 @@
     python -m examples.custom_middleware
 
 `Budget` has all that a middleware can have: a section of the agent's configuration, a table in the thread's file, a
-tool for the agent, hooks, and a part of the thread's state for whoever looks at it.
+tool for the agent, hooks, and a part of the thread's state for clients and the dashboard.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def work(file: Path, console: Console) -> None:
                 console.print(f"✓ {event.data['toolName']}: {event.data['output']}", style="green", soft_wrap=True)
             if event.type == EventType.TOOL_ERROR:
                 console.print(f"✗ {event.data['toolName']}: {event.data['error']}", style="red", soft_wrap=True)
-    async with open_thread(system, file) as thread:  # whoever opens the file later finds the same
+    async with open_thread(system, file) as thread:  # opening the file later gives the same
         budget: Any = (await thread.state()).more["budget"]
     table = Table("tool", "calls", "credits", title=f"{budget['spent']} of {budget['granted']} credits spent")
     for row in budget["expenses"]:

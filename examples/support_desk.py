@@ -1,7 +1,7 @@
-"""A support desk where people have the last word: a refund waits until somebody approves, edits or denies it.
+"""A support desk where people have the last word: a refund waits until a person approves, edits or denies it.
 
     python -m examples.support_desk          # asks you about each refund
-    python -m examples.support_desk --yes    # asks nobody, and goes by a rule that it states
+    python -m examples.support_desk --yes    # does not ask, and goes by a rule that it states
 
 Three customers write at once. Each thread waits for its answer as long as it takes and holds up no other; what is
 denied never runs, and the agent is told why. The model is a script, so that this runs offline.
@@ -114,10 +114,10 @@ async def serve_customers(folder: str, decide: Callable[[dict[str, Any]], Decisi
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--yes", action="store_true", help=f"ask nobody: {RULE}")
+    parser.add_argument("--yes", action="store_true", help=f"do not ask: {RULE}")
     ask = sys.stdin.isatty() and not parser.parse_args().yes
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print("Every refund is yours to decide." if ask else f"Nobody is asked. {RULE}")
+    console.print("Every refund is yours to decide." if ask else f"No person is asked. {RULE}")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # so that Ctrl-C ends it at the prompt too
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(serve_customers(folder, by_person if ask else by_rule, console))

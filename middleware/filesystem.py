@@ -162,7 +162,7 @@ def _encoded(content: str) -> bytes:
 
 
 def _named(path: str) -> str:
-    """A path that somebody asks for, in the form in which it is kept."""
+    """A path that a caller gives, in the form in which it is kept."""
     try:
         return _absolute(path)
     except ValueError as error:

@@ -33,7 +33,7 @@ Give self-contained pieces of work to other agents with `task`. They see nothing
 must say all they need and what to report; `files` are copied to them, `returnFiles` come back with the report. Call \
 `task` several times in one reply to have them work in parallel. With `background`, you go on at once: a note tells \
 you when such a task has ended, `check_tasks` what has come of them, `wait_for_tasks` waits, `cancel_task` calls one \
-back. If somebody started you, end no run while background tasks work whose results you need: they end with it. \
+back. If another agent started you, end no run while background tasks work whose results you need: they end with it. \
 `send_message` says something to an agent that is at work."""
 
 Milliseconds = Annotated[int, Field(ge=1, lt=2**53)]

@@ -100,7 +100,7 @@ class Family:
     # Who waits for them.
 
     def leave(self, draft: Draft) -> dict[str, Settled]:
-        """Nobody waits any longer; what the calls that did are told so far."""
+        """End all waiting for children; the results so far of the calls that waited."""
         left = rows.waits(self._store)
         rows.drop_waits(draft)
         return {wait.call: self._outcome(wait) for wait in left}

@@ -49,7 +49,7 @@ class Report(Wire):
     status: ChildStatus
     report: str
     spent: Spent | None = None
-    """What it has used, its own children included; None if nobody knows."""
+    """What it has used, its own children included; None if unknown."""
     files: dict[str, str] = {}
     """What it hands back, by path."""
 

@@ -47,7 +47,7 @@ class Arguments:
         defaults. Those that are wrong are as they were sent."""
         try:
             values = self.model.model_validate(args).model_dump(mode="json", warnings="none")
-        except Exception:  # they are the model's, and validators may be anybody's
+        except Exception:  # the model wrote them, and a user's validator may raise anything
             return args
         return {_name_in_schema(self.model.model_fields[name]): value for name, value in values.items()}
 

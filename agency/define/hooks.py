@@ -72,7 +72,8 @@ class HookContext(Generic[Config]):
 
 
 class Asking(Protocol):
-    """Have a person approve a call: why, how long there is for that, and what happens if nobody answers."""
+    """Have a person approve a call: why, how long there is for that, and what happens if no decision comes in that
+    time."""
 
     def __call__(
         self,

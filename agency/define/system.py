@@ -278,7 +278,7 @@ class AgentSystem:
             if isinstance(provider, Prepared):
                 try:
                     provider.prepare()
-                except Exception as error:  # a provider may be anybody's
+                except Exception as error:  # a user's provider may raise anything
                     raise DefinitionError(f"the provider of {name!r} cannot be prepared: {error}") from error
 
 

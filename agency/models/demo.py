@@ -7,7 +7,7 @@ same reply. What it finds out is made up, and it says so.
 It also takes direct orders, for playing: `echo TEXT` answers TEXT, `fail` fails as a provider does, and
 `call NAME {"arg": 1}` calls a tool; several such lines are several calls in one reply.
 
-`demo:default` streams at the pace of somebody who talks, `demo:instant` does not wait at all.
+`demo:default` streams at the pace of speech, `demo:instant` does not wait at all.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Scene:
     @classmethod
     def of(cls, request: ModelRequest) -> Scene:
         messages = list(request.messages)
-        # A message with an origin comes from middleware or the runtime: nobody said it.
+        # A message with an origin comes from middleware or the runtime, not from a person.
         spoken = [i for i, message in enumerate(messages) if message.role == "user" and message.origin is None]
         start = spoken[-1] if spoken else 0
         tools = {tool.name: tool for tool in request.tools}
@@ -130,7 +130,7 @@ class Scene:
 
     @property
     def own_tools(self) -> list[str]:
-        """The tools that somebody added to this agent."""
+        """The tools that the user added to this agent."""
         return [name for name in self.tools if name not in STOCK_TOOLS]
 
     def calls_of(self, name: str) -> list[Answered]:
@@ -201,7 +201,7 @@ def plan(scene: Scene) -> Speech | None:
 
 
 def delegate(scene: Scene) -> Speech | None:
-    """Nobody asked yet: ask two subagents, in parallel."""
+    """The first turn: ask two subagents, in parallel."""
     if "task" not in scene.offered or scene.subagent or scene.calls_of("task") or not scene.agents:
         return None
     asked = _asked(scene)

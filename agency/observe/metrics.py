@@ -252,7 +252,8 @@ class _Course:
         return None
 
     def interrupted(self) -> None:
-        """Nobody was there for a while. Of a run that waited, nothing was missed; of one at work, who knows."""
+        """The run was out of memory for a while. If it waited, nothing was missed; if it was at work, its figures are
+        incomplete."""
         if self.turn is not None and self.turn.since is not None:
             self.turn.whole = False
 

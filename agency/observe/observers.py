@@ -1,4 +1,4 @@
-"""Observers: whoever wants to know, in the same process, of every event that any thread commits.
+"""Observers: objects that are told, in the same process, of every event that any thread commits.
 
     system = AgentSystem(…).observe(MetricsObserver()).observe(TracingObserver())
 
@@ -6,7 +6,7 @@ They are called within the step of the thread, after the commit, each event once
 time to speak of and awaits nothing. Nor can it break anything: what it raises is logged, once a minute at most, and the
 others get their events all the same. What an observer sees is what events hold.
 
-An event happens in one process, and whoever watches another process does not see it. But a run may begin in one and end
+An event happens in one process, and observers in other processes do not see it. But a run may begin in one and end
 in another: after a crash, or because it left memory while it waited for a person. An observer that follows runs
 (`Follower`) is therefore told, when a thread wakes up in the middle of one, what the run has done so far; that is read
 from the file, once, before the run goes on.
@@ -38,7 +38,7 @@ ENDINGS = frozenset({EventType.AGENT_COMPLETED, EventType.AGENT_ERROR, EventType
 
 
 class Observation(NamedTuple):
-    """One event that was committed. It is shared by all who see it, so nobody changes what is in it."""
+    """One event that was committed. All observers get the same object, so none may change what is in it."""
 
     thread: ThreadMetadata
     run: int
@@ -109,7 +109,9 @@ class Observers:
             if name == "observe" and not callable(method):
                 raise DefinitionError(f"observe() takes an object with a method `observe`, not {observer!r}")
             if inspect.iscoroutinefunction(method):
-                raise DefinitionError(f"{type(observer).__name__}.{name} is async, and nobody would await it")
+                raise DefinitionError(
+                    f"{type(observer).__name__}.{name} is async: an observer's methods are plain ones"
+                )
         guarded = _Guarded(observer)
         self._all.append(guarded)
         if isinstance(observer, Follower):

@@ -44,9 +44,7 @@ class Schedule(Timing):
     ] = "skip"
     catch_up: Annotated[
         CatchUp,
-        Field(
-            description="When nobody was there to start it: `one` thread for all the times that were missed, or `none`."
-        ),
+        Field(description="For times missed while the server was down: `one` thread for all of them, or `none`."),
     ] = "one"
     limits: Annotated[Limits | None, Field(description="In the place of the blueprint's.")] = None
 
@@ -67,7 +65,7 @@ class ScheduleRun(Wire):
 
     `queued` waits for the run before, and `starting` for its thread; `started` goes on until the thread's run has
     ended, as `completed`, `canceled` or `error`. The others were never started: `skipped` because of the run before,
-    `missed` because nobody was there, `failed` for what `error` says.
+    `missed` because the server was down, `failed` for what `error` says.
     """
 
     id: str
@@ -81,7 +79,7 @@ class ScheduleRun(Wire):
     by: Literal["schedule", "person"]
     error: str | None = None
     missed_since: str | None = None
-    """It stands for every time from then on at which it was due and nobody was there."""
+    """It stands for every time from then on at which it was due while the server was down."""
 
 
 class SchedulePage(Wire):

@@ -6,8 +6,8 @@ that was cut short can be done again.
 
 A commit is the smallest step there is. After an event in its middle, everything else that it wrote is there, too. A run
 that was in progress ends in the fork as canceled: what it waited for will come to the original, and not here. What the
-fork writes of itself is its own first commit, so whoever forks the fork at an earlier event gets what he would have got
-of the original.
+fork writes of itself is its own first commit, so a fork of the fork at an earlier event equals a fork of the original
+there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from agency.store.store import ADD_EVENT, ADD_MESSAGE, event_row, stored_message
 from agency.wire import Wire
 
 _LEFT_BEHIND = ("inbox", "outbox", "timers", "effects", "surface", "requests", "waits")
-"""What waits for somebody, or somebody for it: that stays the original's."""
+"""What waits for others or is waited for: that stays the original's."""
 
 OWN_EVENTS = 2
 """With so many at most a fork begins: that it was made, and that a run was cut."""
@@ -65,7 +65,7 @@ class Origin:
     cut: Cut
 
     def fork(self, thread_id: str) -> ThreadMetadata:
-        """A new thread of its own, whoever started the original."""
+        """A new thread without a parent, even if the original has one."""
         fork = ForkInfo(thread_id=self.metadata.id, seq=self.cut.seq)
         new = {"id": thread_id, "created_at": timestamp(now_ms()), "parent": None, "forked_from": fork}
         return self.metadata.model_copy(update=new)
@@ -159,7 +159,7 @@ def make_fork(source: Path, target: Path, metadata: ThreadMetadata, cut: Cut, st
         if not holds_thread(target):
             os.link(new, target)  # all at once, and never over another's
     except FileExistsError:
-        pass  # somebody else was faster
+        pass  # another process was faster
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"cannot make {target}: {error}") from error
     finally:

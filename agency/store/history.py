@@ -194,7 +194,7 @@ def known_since(db: sqlite3.Connection) -> int:
 
 
 def revert(db: sqlite3.Connection, seq: int) -> None:
-    """Take back whatever changed after an event. Nobody's triggers fire for that: what they did is in the log, too."""
+    """Take back whatever changed after an event. No trigger fires meanwhile: the log has what they did, too."""
     triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
     for name, _ in triggers:
         db.execute(f"DROP TRIGGER {_quoted(name)}")

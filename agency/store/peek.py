@@ -1,4 +1,4 @@
-"""Looking into a thread's file without waking the thread. It may belong to somebody else, or be no thread's at all.
+"""Looking into a thread's file without waking the thread. Another process may have it open, or it may hold no thread.
 
 A file without a WAL or journal is whole, and reading it as it is leaves no trace; if it turns out to have been written
 meanwhile, it is read again. With one, SQLite must be able to write: it could not otherwise recover a WAL whose index is
@@ -109,7 +109,7 @@ def _spent(machine: bytes) -> Spent:
     """What a run in progress had used when it was last written."""
     try:
         stored = TurnCheckpoint.load(machine)
-    except ValidationError:  # whoever wakes it will say so
+    except ValidationError:  # waking the thread reports it
         return Spent()
     return TurnMachine(stored).spent(stored.now)
 
@@ -128,13 +128,13 @@ def events_between(path: Path, first: int, last: int, born: str) -> list[Event]:
     try:
         rows = look(path, lambda db: db.execute(_EVENTS, (first, last, born)).fetchall())
     except sqlite3.Error as error:
-        if _is_nobodys(path):
+        if _holds_no_thread(path):
             return []
         raise StoreError(f"cannot read {path}: {error}") from error
     return [event_of(*row) for row in rows]
 
 
-def _is_nobodys(path: Path) -> bool:
+def _holds_no_thread(path: Path) -> bool:
     """Whether there is no thread in a file, or no file."""
     try:
         return not path.exists() or look(path, lambda db: schema.check(db, path)) == 0

@@ -1,8 +1,8 @@
 """One thread's file: SQLite in WAL mode, written by one activation at a time.
 
 Commits run on the event loop's own thread. One takes some fifty microseconds; handing it to a worker thread costs more
-than that (docs/decisions/0002). Whoever opens the file raises its `epoch`, and every commit checks that it is still
-its own, in the same transaction: an activation that was overtaken gets `StaleActivation` and cannot write.
+than that (docs/decisions/0002). Opening the file raises its `epoch`, and every commit checks, in the same
+transaction, that it is still its own: an activation that was overtaken gets `StaleActivation` and cannot write.
 
 Events and messages get their `seq` here, counting from 1 without a gap. No commit reads any history.
 """
@@ -115,7 +115,7 @@ class ThreadStore:
 
     @property
     def _db(self) -> sqlite3.Connection:
-        """The connection, opened again if it was let go. Whoever uses it holds the lock."""
+        """The connection, opened again if it was let go. Callers hold the lock."""
         self.used = time.monotonic()
         if self._connection is None:
             with sqlite.store_errors("reopen", self.path):
@@ -137,7 +137,7 @@ class ThreadStore:
     # Writing.
 
     def commit(self, draft: Draft) -> None:
-        """Write a draft in one transaction. Once this returns, it is on disk and may be told to anybody."""
+        """Write a draft in one transaction. Once this returns, it is on disk and may be published."""
         ts = now_ms()
         statements = list(draft.statements)
         if statements and not draft.events:
@@ -243,7 +243,7 @@ def _connect(path: Path, mode: sqlite.Mode) -> sqlite3.Connection:
 
 
 def _write_template(path: Path, tables: schema.Tables) -> None:
-    """Begin a new file with everything in it but its rows, unless somebody else has begun it or it cannot be done."""
+    """Begin a new file with everything in it but its rows, unless another process has begun it or it cannot be done."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):  # opening it the long way says what is wrong, if anything is
         try:

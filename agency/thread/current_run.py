@@ -1,7 +1,8 @@
 """The run that a thread is at: its number, its machine, and what others may ask about it.
 
-Everybody asks, and only the driver changes it: `enter` when a run begins or is taken up, and the machine inside
-`Driver.advance`. Before the first run there is no machine, and every question has the answer of a run that is over.
+Every part of the thread reads it, and only the driver changes it: `enter` when a run begins or is taken up, and the
+machine inside `Driver.advance`. Before the first run there is no machine, and every question has the answer of a run
+that is over.
 """
 
 from __future__ import annotations

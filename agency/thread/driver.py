@@ -216,7 +216,7 @@ class Driver:
         return stored
 
     def commit(self, draft: Draft) -> None:
-        """Write a draft, and let everybody know. If it cannot be written, this activation is over."""
+        """Write a draft, then tell readers and observers. If it cannot be written, this activation is over."""
         try:
             self._store.commit(draft)
         except BaseException as error:

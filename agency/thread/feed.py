@@ -1,11 +1,11 @@
 """A thread's events as they happen, for any number of readers, each at its own pace.
 
 Readers pull. Stored events are read from the store, after whatever seq the reader has; the text that a model is
-streaming is kept once, and a reader gets what it has not seen of it. So a slow reader costs nobody anything, misses no
-event, and gets fewer and longer deltas. Text always comes before the event that ends its model call.
+streaming is kept once, and a reader gets what it has not seen of it. So a slow reader delays no other reader,
+misses no event, and gets fewer and longer deltas. Text always comes before the event that ends its model call.
 
 Models stream a word at a time, and every delta that leaves is a message to every reader. So readers are told of new
-text at once if none came lately, and then at most once in 30 ms: faster than anybody reads.
+text at once if none came lately, and then at most once in 30 ms: faster than a person reads.
 """
 
 from __future__ import annotations

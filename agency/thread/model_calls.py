@@ -138,7 +138,7 @@ class ModelCaller:
             model, name = self._system.model(call.model, self._providers())
             known = described(model)
             return None if known is None else known.cost(name, usage)
-        except Exception:  # a provider may be anybody's, and nothing is worth losing the reply for
+        except Exception:  # a user's provider may raise anything; the reply is kept all the same
             log.exception("the cost of a call of %s is not known", call.model)
             return None
 

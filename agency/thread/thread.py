@@ -241,10 +241,11 @@ class Thread:
         await self._acceptor.delete_file(path)
 
     async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
-        """Answer calls that wait for a person, by their ids. Calls that are not named go on waiting.
+        """Decide on calls that wait for a person, by their ids. Calls that are not named go on waiting.
 
-        A call's `approval_id` names it with exactly its arguments: if they are others by now, or somebody else has
-        answered, nothing changes and `WrongState` is raised. With an `idempotency_key`, deciding again changes nothing.
+        A call's `approval_id` names it with exactly its arguments: if they are others by now, or another
+        person has decided, nothing changes and `WrongState` is raised. With an `idempotency_key`, deciding again
+        changes nothing.
         """
         await self._resuming.decide(as_decisions(decisions), checked_key(idempotency_key))
 
@@ -272,7 +273,7 @@ class Thread:
             raise WrongState(f"thread {self.id} has no run in progress")
 
     async def pause(self) -> None:
-        """Have the run wait until somebody resumes it. What is being done just now may end; nothing new begins."""
+        """Have the run wait until `resume`. What is being done just now may end; nothing new begins."""
         self._check_alive()
         if not self._run.active:
             raise WrongState(f"thread {self.id} has no run in progress")

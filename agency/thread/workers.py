@@ -1,7 +1,8 @@
 """Running other people's code: a sync tool off the event loop, and stopping what will not stop.
 
 Each call of a sync tool gets a thread of its own, a daemon: a tool that hangs can be left behind, holds up no other
-call, and does not keep the process from ending. (An executor's threads do all three.)
+call, and does not keep the process from ending. The threads of an executor would fail at all three: a hung tool keeps
+one of few workers, and the interpreter waits for it at exit.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def in_worker_thread(function: Callable[[], Result]) -> Result:
         error: BaseException | None = None
         try:
             result = context.run(function)
-        except (StopIteration, GeneratorExit) as stop:  # these mean something else to whoever awaits
+        except (StopIteration, GeneratorExit) as stop:  # a future cannot carry these: in a coroutine they mean its end
             error = RuntimeError(f"{type(stop).__name__}: {stop}")
         except BaseException as raised:
             error = raised

@@ -183,7 +183,7 @@ def _decided_outcome(decision: Decision, asked: Asked, by: DecidedBy) -> CallOut
 
 
 def _denied(asked: Asked, by: DecidedBy, because: str) -> Failure:
-    who = "a person denied this call" if by == "person" else "nobody has approved this call in time"
+    who = "a person denied this call" if by == "person" else "no person approved this call in time"
     if asked.in_doubt:
         message = f"{asked.note}. It was not run again: {who}{because}"
         return Failure(kind="external", source="runtime", message=message)

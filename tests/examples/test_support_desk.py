@@ -23,7 +23,7 @@ def empty_bank() -> Iterator[None]:
 def test_where_nobody_is_asked_it_goes_by_the_rule_that_it_states(arguments: tuple[str, ...], tmp_path: Path) -> None:
     printed = run("support_desk", *arguments, folder=tmp_path)
 
-    assert f"Nobody is asked. {RULE}" in printed
+    assert f"No person is asked. {RULE}" in printed
     assert all(f"Customer  {ticket}" in printed for ticket in TICKETS)
     assert [line.split("(")[0] for line in printed.splitlines() if "→" in line] == [
         "  → Approve",

@@ -277,7 +277,7 @@ async def test_without_an_answer_in_time_the_call_is_denied(bank: Bank) -> None:
         await thread.send("go")
         assert (await next_event(thread, EventType.HITL_RESUME)).data["by"] == "timeout"
         assert await ended(thread) == "done"
-        denied = "Error (permission_denied): nobody has approved this call in time, it was not run"
+        denied = "Error (permission_denied): no person approved this call in time, it was not run"
         assert await results(thread) == {"small": denied, "look": "seen"}
         assert (bank.paid, thread.wake_at) == ([], None)
 
@@ -395,7 +395,7 @@ async def test_each_call_has_its_own_deadline_and_the_batch_runs_after_the_last(
         thread = await third.thread("t")
         await next_event(thread, EventType.AGENT_COMPLETED)
         assert bank.paid == ["pay 5"]
-        assert (await results(thread))["large"].endswith("nobody has approved this call in time, it was not run")
+        assert (await results(thread))["large"].endswith("no person approved this call in time, it was not run")
 
 
 async def test_a_clock_that_was_set_back_does_not_cut_the_time_to_answer(bank: Bank, clock: FakeClock) -> None:

@@ -104,7 +104,7 @@ class Messages:
         except anthropic.AnthropicError:
             return None
         if self._entry.base_url is not None:
-            client._custom_headers = dict(headers)  # what ANTHROPIC_CUSTOM_HEADERS says is nobody else's business
+            client._custom_headers = dict(headers)  # another server must not get ANTHROPIC_CUSTOM_HEADERS
         return client if client.api_key or client.auth_token or client.credentials else None
 
     def secrets(self, client: AsyncAnthropic) -> Sequence[str | None]:

@@ -128,7 +128,7 @@ class Provider(Wire):
     """Without `base_url` and `key`, those of the API's own SDK count: its address, its variables. A provider with a
     `base_url` and no `key` is taken to want none."""
 
-    # What somebody takes for a reference may be a key, and an error is read by more people than a key may be.
+    # A user may write a key where a reference belongs, and errors reach more people than keys may.
     model_config = ConfigDict(hide_input_in_errors=True)
 
     api: Api

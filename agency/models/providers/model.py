@@ -28,7 +28,7 @@ _ALL: frozenset[Capability] = frozenset(get_args(Capability))
 
 
 class Api(Protocol):
-    """One of the two APIs. A client is of its own SDK, and nobody else's business."""
+    """One of the two APIs. Its client belongs to its SDK and is not shared."""
 
     def sdk(self) -> ModuleType: ...
 

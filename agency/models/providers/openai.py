@@ -86,7 +86,7 @@ class ChatCompletions:
         except openai.OpenAIError:
             return None
         if self._entry.base_url is not None:
-            client.organization = client.project = client.admin_api_key = None  # OpenAI's are nobody else's business
+            client.organization = client.project = client.admin_api_key = None  # another server must not get OpenAI's
             client._custom_headers = dict(headers)  # nor is what OPENAI_CUSTOM_HEADERS says
         return client if client.api_key else None
 

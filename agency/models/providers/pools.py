@@ -1,7 +1,7 @@
 """The connections of an SDK: one pool for each event loop that asks for it, shared by all providers of a process.
 
-A pool's connections belong to the loop in which they were opened. Nobody has to close it: an async generator holds it
-open, and whoever shuts a loop down (`asyncio.run`) closes the generators that are left.
+A pool's connections belong to the loop in which they were opened. It needs no closing by callers: an async generator
+holds it open, and `asyncio.run` closes the generators that are left when it shuts its loop down.
 
 The SDKs' aiohttp transport takes a third to a half less CPU for a streamed reply than their default.
 """
@@ -33,7 +33,7 @@ Pool = TypeVar("Pool", bound=Closable)
 
 class Pools(Generic[Pool]):
     def __init__(self, make: Callable[[], Pool]) -> None:
-        """`make` is called within the loop that wants a pool; what it raises is raised to whoever asked."""
+        """`make` is called within the loop that wants a pool; what it raises reaches the caller of `get`."""
         self._make = make
         self._open: dict[asyncio.AbstractEventLoop, tuple[Pool, AsyncGenerator[Pool, None]]] = {}
 
@@ -42,7 +42,7 @@ class Pools(Generic[Pool]):
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             holding = self._hold(loop)
-            self._open[loop] = (await anext(holding), holding)  # nobody else gets a turn before this is done
+            self._open[loop] = (await anext(holding), holding)  # it awaits nothing, so no other task runs meanwhile
         return self._open[loop][0]
 
     async def _hold(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Pool, None]:

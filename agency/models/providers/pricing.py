@@ -1,7 +1,7 @@
 """What a call costs: by the entry's own prices, else by those that genai-prices has published. Unknown is not free.
 
-The package takes a third of a second to import, so it is imported when a price is first asked for. It asks nobody over
-the network: its prices are those of its version.
+The package takes a third of a second to import, so it is imported when a price is first asked for. It makes no
+network request: its prices are those of its version.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Batch:
         if isinstance(decision, out.Deny):
             self.denied.add(call_id)
             reason = f": {decision.reason}" if decision.reason else ""
-            who = "a person denied this call" if by == "person" else "nobody has approved this call in time"
+            who = "a person denied this call" if by == "person" else "no person approved this call in time"
             self.take(call_id, out.Failure(kind="permission_denied", message=f"{who}, it was not run{reason}"))
             return
         if isinstance(decision, out.Respond):
