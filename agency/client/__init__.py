@@ -1,10 +1,11 @@
-"""The HTTP API from Python: `Client` waits for its answers, `AsyncClient` is awaited. Otherwise they are the same.
+"""The HTTP API from Python: `Client` blocks until its answers are there, `AsyncClient` is awaited.
 
-sync.py, asynchronous.py   what is called: clients, agencies, threads
-requests.py, request.py    what can be asked, as data
-exchange.py                one request and its tries
-following.py, sse.py       live events, across connections that break
-connection.py              httpx
+operations/, operation.py   what can be asked: one method an operation, for both clients
+request.py                  a request as data
+exchange.py                 one request and its tries
+following.py, sse.py        live events, across connections that break
+sync.py, asynchronous.py    the two clients: their transports and handles
+connection.py               httpx
 """
 
 from agency.client.asynchronous import AsyncAgency, AsyncClient, AsyncThread

@@ -1,30 +1,35 @@
-"""The client for asyncio, like `sync.py`. What can be asked is in `requests.py`."""
+"""The client for asyncio. `operations/` has its methods; `sync.py` is the same without `await`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self
+from typing import Self
 
 import httpx
 
-from agency.client import requests
+from agency.api.tenancy import AgencyInfo
 from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, within
 from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
-from agency.client.face import like
 from agency.client.following import Broken, Following
-from agency.client.request import AnyEvent, Cursor, Feed, Listing, Request, Value
+from agency.client.operation import Resource
+from agency.client.operations.agencies import AgencyOperations
+from agency.client.operations.definitions import DefinitionOperations
+from agency.client.operations.files import FileOperations
+from agency.client.operations.gateway import GatewayOperations
+from agency.client.operations.inbox import InboxOperations
+from agency.client.operations.schedules import ScheduleOperations
+from agency.client.operations.threads import ThreadOperations
+from agency.client.request import AnyEvent, Cursor, EventFeed, Listing, Request, Value, agency_path, thread_path
 from agency.client.waiting import Waiting
 from agency.errors import AgencyError
 from agency.metadata import ThreadMetadata
 from agency.thread.views import RunEnvelope
 
-P = ParamSpec("P")
 
-
-class Line:
-    """The connections to a gateway."""
+class AsyncTransport:
+    """The connections to a gateway. It moves bytes and sleeps; `Exchange` and `Following` decide what they mean."""
 
     def __init__(self, target: Target, patience: float) -> None:
         self.url = target.url
@@ -37,9 +42,9 @@ class Line:
         await self._http.aclose()
 
     async def ask(self, request: Request[Value]) -> Value:
-        """The answer to a request, which is made again for as long as that may help."""
+        """Send a request, again for as long as that may help; its answer."""
         exchange = Exchange(request, self.url, self._patience)
-        while (pause := exchange.take(await self._try(request))) is not None:  # noqa: ASYNC110  # it is no waiting for another task
+        while (pause := exchange.take(await self._try(request))) is not None:  # noqa: ASYNC110  # no other task changes it
             await asyncio.sleep(pause)
         return exchange.value
 
@@ -66,8 +71,8 @@ class Line:
                 yield each
             cursor = page.next
 
-    async def follow(self, feed: Feed[AnyEvent]) -> AsyncGenerator[AnyEvent, None]:
-        """Events, over as many connections as it takes. Closing it closes the connection."""
+    async def follow(self, feed: EventFeed[AnyEvent]) -> AsyncGenerator[AnyEvent, None]:
+        """Events, over as many connections as it takes. Closing the generator closes the connection."""
         following = Following(feed, self.url)
         while True:
             why = "the connection was closed"
@@ -88,139 +93,52 @@ class Line:
             await asyncio.sleep(following.broken(why))
 
 
-class Handle:
-    """Something of a gateway, by its path."""
+class AsyncHandle(Resource):
+    """A resource with a transport. Operations are performed on it."""
 
-    def __init__(self, line: Line, at: str) -> None:
-        self._line = line
-        self._at = at
+    def __init__(self, transport: AsyncTransport, path: str) -> None:
+        super().__init__(path)
+        self._transport = transport
 
+    async def _made_thread(self, request: Request[ThreadMetadata]) -> AsyncThread:
+        made = await self._transport.ask(request)
+        return AsyncThread(self._transport, made.agency_id, made.id)
 
-# Methods, from what makes their requests.
-
-
-def _asks(
-    make: Callable[Concatenate[str, P], Request[Value]],
-) -> Callable[Concatenate[Handle, P], Coroutine[Any, Any, Value]]:
-    @like(make)
-    async def ask(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> Value:
-        return await self._line.ask(make(self._at, *args, **kwargs))
-
-    return ask
+    async def _made_agency(self, request: Request[AgencyInfo]) -> AsyncAgency:
+        made = await self._transport.ask(request)
+        return AsyncAgency(self._transport, made.id)
 
 
-def _lists(
-    make: Callable[Concatenate[str, P], Listing[Value]],
-) -> Callable[Concatenate[Handle, P], AsyncIterator[Value]]:
-    @like(make)
-    def listed(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Value]:
-        return self._line.list(make(self._at, *args, **kwargs))
-
-    return listed
-
-
-def _follows(
-    make: Callable[Concatenate[str, P], Feed[AnyEvent]],
-) -> Callable[Concatenate[Handle, P], AsyncGenerator[AnyEvent, None]]:
-    @like(make)
-    def follow(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[AnyEvent, None]:
-        return self._line.follow(make(self._at, *args, **kwargs))
-
-    return follow
-
-
-def _makes_thread(
-    make: Callable[Concatenate[str, P], Request[ThreadMetadata]],
-) -> Callable[Concatenate[Handle, P], Coroutine[Any, Any, AsyncThread]]:
-    @like(make)
-    async def made(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> AsyncThread:
-        thread = await self._line.ask(make(self._at, *args, **kwargs))
-        return AsyncThread(self._line, thread.agency_id, thread.id)
-
-    return made
-
-
-class AsyncThread(Handle):
+class AsyncThread(AsyncHandle, ThreadOperations, FileOperations):
     """A thread of a gateway."""
 
-    def __init__(self, line: Line, agency_id: str, thread_id: str) -> None:
-        super().__init__(line, requests.thread(agency_id, thread_id))
+    def __init__(self, transport: AsyncTransport, agency_id: str, thread_id: str) -> None:
+        super().__init__(transport, thread_path(agency_id, thread_id))
         self.agency_id = agency_id
         self.id = thread_id
-
-    info = _asks(requests.thread_info)
-    fork = _makes_thread(requests.fork)
-    invoke = _asks(requests.invoke)
-    events = _follows(requests.events)
-    stored_events = _asks(requests.stored_events)
-    run = _asks(requests.run)
-    state = _asks(requests.state)
-    files = _asks(requests.files)
-    read_file = _asks(requests.read_file)
-    put_file = _asks(requests.put_file)
-    delete_file = _asks(requests.delete_file)
-    approve = _asks(requests.approve)
-    deny = _asks(requests.deny)
-    decide = _asks(requests.decide)
-    cancel = _asks(requests.cancel)
-    pause = _asks(requests.pause)
-    resume = _asks(requests.resume)
-    lift_limits = _asks(requests.lift_limits)
-    delete = _asks(requests.delete_thread)
 
     async def wait(self, timeout: float | None = None) -> RunEnvelope:
         """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
         waiting = Waiting(timeout)
         while True:
-            run = await self._line.ask(requests.run_after(self._at, waiting.piece))
+            run = await self._transport.ask(self._run_after(waiting.piece))
             if waiting.over(run):
                 return run
 
 
-class AsyncAgency(Handle):
+class AsyncAgency(AsyncHandle, AgencyOperations, DefinitionOperations, InboxOperations, ScheduleOperations):
     """An agency of a gateway."""
 
-    def __init__(self, line: Line, agency_id: str) -> None:
-        super().__init__(line, requests.agency(agency_id))
+    def __init__(self, transport: AsyncTransport, agency_id: str) -> None:
+        super().__init__(transport, agency_path(agency_id))
         self.id = agency_id
 
-    info = _asks(requests.agency_info)
-    rename = _asks(requests.rename_agency)
-    delete = _asks(requests.delete_agency)
-    create_thread = _makes_thread(requests.create_thread)
-    threads = _lists(requests.threads)
-    approvals = _lists(requests.approvals)
-    answer = _asks(requests.answer)
-    policy = _asks(requests.policy)
-    set_policy = _asks(requests.set_policy)
-    events = _follows(requests.agency_events)
-    blueprints = _lists(requests.blueprints)
-    put_blueprint = _asks(requests.put_blueprint)
-    delete_blueprint = _asks(requests.delete_blueprint)
-    usage = _asks(requests.usage)
-    set_budget = _asks(requests.set_budget)
-    providers = _lists(requests.providers)
-    put_provider = _asks(requests.put_provider)
-    delete_provider = _asks(requests.delete_provider)
-    schedules = _lists(requests.schedules)
-    schedule = _asks(requests.schedule_info)
-    create_schedule = _asks(requests.create_schedule)
-    change_schedule = _asks(requests.change_schedule)
-    pause_schedule = _asks(requests.pause_schedule)
-    resume_schedule = _asks(requests.resume_schedule)
-    run_schedule = _asks(requests.run_schedule)
-    schedule_runs = _lists(requests.schedule_runs)
-    delete_schedule = _asks(requests.delete_schedule)
-    keys = _lists(requests.keys)
-    create_key = _asks(requests.create_key)
-    revoke_key = _asks(requests.revoke_key)
-
     def thread(self, thread_id: str) -> AsyncThread:
-        """A thread by its id; that there is none shows when it is used."""
-        return AsyncThread(self._line, self.id, thread_id)
+        """A thread by its id. This asks nothing: a thread that does not exist raises `NotFound` when you use it."""
+        return AsyncThread(self._transport, self.id, thread_id)
 
 
-class AsyncClient(Handle):
+class AsyncClient(AsyncHandle, GatewayOperations):
     """A gateway.
 
         async with AsyncClient("http://127.0.0.1:8000", secret="…") as client:
@@ -229,13 +147,13 @@ class AsyncClient(Handle):
             async for event in thread.events():
                 print(event.seq, event.type)
 
-    It is `Client` in everything else.
+    Everything else is as in `Client`.
     """
 
     def __init__(
         self, url: str | None = None, *, secret: str | None = None, patience: float = PATIENCE_SECONDS
     ) -> None:
-        super().__init__(Line(Target.of(url, secret), patience), at="")
+        super().__init__(AsyncTransport(Target.of(url, secret), patience), path="")
 
     async def __aenter__(self) -> Self:
         return self
@@ -247,24 +165,18 @@ class AsyncClient(Handle):
 
     @property
     def url(self) -> str:
-        return self._line.url
+        return self._transport.url
 
     async def close(self) -> None:
-        await self._line.close()
+        await self._transport.close()
 
     async def ready(self) -> bool:
-        """Whether a thread could run now."""
+        """Whether the gateway answers and a thread could run now."""
         try:
-            return (await self._line.ask(requests.health(self._at))).status == "ready"
+            return (await self._transport.ask(self._health())).status == "ready"
         except AgencyError:
             return False
 
-    agencies = _lists(requests.agencies)
-
-    async def create_agency(self, name: str, *, idempotency_key: str | None = None) -> AsyncAgency:
-        made = await self._line.ask(requests.create_agency(self._at, name, idempotency_key=idempotency_key))
-        return AsyncAgency(self._line, made.id)
-
     def agency(self, agency_id: str) -> AsyncAgency:
-        """An agency by its id; that there is none shows when it is used."""
-        return AsyncAgency(self._line, agency_id)
+        """An agency by its id. This asks nothing: an agency that does not exist raises `NotFound` when you use it."""
+        return AsyncAgency(self._transport, agency_id)

@@ -1,4 +1,4 @@
-"""Where a gateway is and what it is shown; and what httpx says, in our words."""
+"""The address and the credential of a gateway; and the answers and errors of httpx as this client's own values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 CONNECT_SECONDS = 5.0
 
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=3.0)
-"""As many connections as there are events to follow; none is kept so long that the server closes it under a request."""
+"""Following events takes a connection each, so their number is not limited. An idle connection is dropped before the
+server would close it under a request."""
 
 FOLLOWING = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
 
@@ -30,7 +31,7 @@ class Target:
 
     @classmethod
     def of(cls, url: str | None, secret: str | None) -> Target:
-        """As given, or as AGENCY_URL and AGENCY_SECRET say. A key of an agency goes in the place of the secret."""
+        """From arguments, else from AGENCY_URL and AGENCY_SECRET. An agency's key can be given as the secret."""
         where = url or os.environ.get("AGENCY_URL") or DEFAULT_URL
         shown = (secret or os.environ.get("AGENCY_SECRET") or "").strip() or None
         try:
@@ -50,7 +51,7 @@ class Target:
 
     @property
     def trust_env(self) -> bool:
-        """Whether the environment's proxies are used: there is none between us and ourselves."""
+        """Whether to use the environment's proxies: not to reach this machine itself."""
         host = httpx.URL(self.url).host
         try:
             return not ipaddress.ip_address(host).is_loopback
@@ -63,7 +64,7 @@ def within(seconds: float) -> httpx.Timeout:
 
 
 def answer_of(response: httpx.Response) -> Answer:
-    content = response.content if response.is_closed else b""  # of what is followed, it is still to come
+    content = response.content if response.is_closed else b""  # the content of a stream comes later
     return Answer(response.status_code, response.headers, content)
 
 

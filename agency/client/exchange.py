@@ -1,10 +1,11 @@
-"""One request and its tries: what an answer means, and whether and when to ask again. Nothing here does I/O.
+"""One request and its tries: what an answer means, and whether and when to send the request again. No I/O.
 
     exchange = Exchange(request, url)
-    while (pause := exchange.take(<an answer, or what kept it from coming>)) is not None: <pause, and ask again>
+    while (pause := exchange.take(<an answer, or why none came>)) is not None: <sleep, and send the request again>
     exchange.value
 
-A request is repeated if that cannot do any harm: it changes nothing, or carries a key, or surely never arrived.
+A request is repeated only if that can do no harm: it changes nothing, or carries an idempotency key, or surely never
+reached the gateway.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Generic
 
 from pydantic import BaseModel, ValidationError
 
+from agency.backoff import Backoff
 from agency.client.request import Request, Value
 from agency.errors import (
     AgencyError,
@@ -31,9 +33,10 @@ from agency.errors import (
 from agency.wire import explain
 
 PATIENCE_SECONDS = 30.0
-"""For so long a request is tried again, before its caller is told."""
+"""How long a request is tried again before its caller gets the error."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+PAUSES = Backoff(first=0.1, longest=5.0)
+"""Between tries. Jitter keeps many clients of a restarted gateway from coming back all at once."""
 
 _BY_STATUS: dict[int, type[AgencyError]] = {
     401: Unauthorized,
@@ -49,7 +52,7 @@ _BY_STATUS: dict[int, type[AgencyError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that came, whatever it says."""
+    """An answer that came, whatever its status."""
 
     status: int
     headers: Mapping[str, str]
@@ -57,31 +60,17 @@ class Answer:
 
     @property
     def retry_after(self) -> float:
-        """How long the server asks to be left alone."""
+        """How many seconds the server asks clients to wait."""
         given = self.headers.get("retry-after", "")
         return float(given) if given.isascii() and given.isdigit() else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """A try that came to nothing. If it was not `sent`, it surely was not carried out."""
+    """A try without an answer. If it was not `sent`, the gateway surely did not carry it out."""
 
     why: str
     sent: bool
-
-
-class Pauses:
-    """Pauses that grow, each a little different, so that many clients do not come back all at once."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_PAUSE
-
-    def next(self) -> float:
-        pause, self._next = self._next, min(2 * self._next, LONGEST_PAUSE)
-        return pause * random.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        self._next = FIRST_PAUSE
 
 
 class Exchange(Generic[Value]):
@@ -89,12 +78,12 @@ class Exchange(Generic[Value]):
         self._request = request
         self._url = url
         self._until = time.monotonic() + patience
-        self._pauses = Pauses()
+        self._pauses = PAUSES.delays(random.random)
         self._perhaps_done = False
         self.value: Value
 
     def take(self, got: Answer | NoAnswer) -> float | None:
-        """How long to pause before the next try; None when `value` is there. It raises if there is no hope."""
+        """How long to sleep before the next try; None when `value` is set. It raises the error when it gives up."""
         if isinstance(got, NoAnswer):
             self._perhaps_done |= got.sent
             return self._again(unreachable(self._url, got.why), may=not got.sent or self._repeats)
@@ -117,7 +106,7 @@ class Exchange(Generic[Value]):
         return self._request.repeat == "always"
 
     def _again(self, error: AgencyError, *, may: bool, least: float = 0.0) -> float:
-        pause = max(self._pauses.next(), least)
+        pause = max(next(self._pauses), least)
         if self._request.repeat == "never" or not may or time.monotonic() + pause > self._until:
             raise error
         return pause
@@ -139,7 +128,7 @@ class _Problem(BaseModel):
 
 
 def refusal(answer: Answer, url: str) -> AgencyError:
-    """The error that an answer tells of: the gateway's own, or one that its status stands for."""
+    """The error of an answer: the gateway's own problem, or one that fits the status if something else answered."""
     try:
         problem = _Problem.model_validate_json(answer.content)
     except ValidationError:
@@ -149,4 +138,4 @@ def refusal(answer: Answer, url: str) -> AgencyError:
 
 
 def unreachable(url: str, why: str) -> Unavailable:
-    return Unavailable(f"nobody answers at {url} ({why}); `agency serve` starts a server")
+    return Unavailable(f"no server answers at {url} ({why}); start one with `agency serve`")

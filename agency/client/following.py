@@ -1,19 +1,20 @@
 """Following events over connections that break: where to begin again, what is new, and when to give up. No I/O.
 
-Stored events have a number, so they come once each, in order, whatever happens to the connection. Text that a model
-streams has none; it carries its run and its place in the reply, by which what is new is told from what was seen.
+Stored events have a number, so the reader gets each once and in order, whatever happens to the connection. Streamed
+text of a model has none: it carries its run and its offset in the reply, which tell new text from text that was seen.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from typing import Generic
 
 from pydantic import ValidationError
 
-from agency.client.exchange import Answer, Pauses, refusal, unreachable
-from agency.client.request import AnyEvent, Feed
+from agency.client.exchange import PAUSES, Answer, refusal, unreachable
+from agency.client.request import AnyEvent, EventFeed
 from agency.client.sse import Parser
 from agency.errors import AgencyError, RateLimited, Unavailable
 from agency.events import EventType
@@ -22,30 +23,30 @@ from agency.wire import explain
 STREAM = "text/event-stream"
 
 SILENCE_SECONDS = 45.0
-"""A gateway gives a sign of life every 15 s. A connection without any for so long is dead, even if nobody says so."""
+"""A gateway sends something at least every 15 s. A connection that is silent for this long is dead, even if open."""
 
 FAULTS_MOST = 3
-"""How often in a row a server may say what makes no sense, before its reader is told."""
+"""How often in a row a server may send something invalid before the reader gets the error."""
 
 
 class Broken(Exception):
-    """This connection is of no use any more."""
+    """This connection cannot be used any more; open another one."""
 
 
 class Following(Generic[AnyEvent]):
-    """One reader's place, across all its connections.
+    """One reader's position, across all its connections.
 
-    For each of them: `headers` and `query` say where to begin, `opened` is told of the answer and `feed` of what comes,
-    and `broken` says how long to pause before the next one.
+    For each connection: `headers` and `query` say where to begin, `opened` takes the head of the answer, `feed` takes
+    what comes, and `broken` says how long to sleep before the next connection.
     """
 
-    def __init__(self, feed: Feed[AnyEvent], url: str) -> None:
+    def __init__(self, feed: EventFeed[AnyEvent], url: str) -> None:
         self._feed = feed
         self._after = feed.after
         self._url = url
         self._parser = Parser()
-        self._text = Text()
-        self._pauses = Pauses()
+        self._text = StreamedText()
+        self._pauses = PAUSES.delays(random.random)
         self._progress = True
         self._faults = 0
         self._lost: float | None = None
@@ -60,7 +61,7 @@ class Following(Generic[AnyEvent]):
         return {"after": "now"} if self._after == "now" else {}
 
     def opened(self, answer: Answer) -> None:
-        """Take the beginning of an answer; it raises if there is nothing to follow, or nobody may."""
+        """Take the head of an answer. It raises the gateway's error if these events cannot be followed."""
         if answer.status != 200:
             error = refusal(answer, self._url)
             if isinstance(error, RateLimited | Unavailable):
@@ -72,22 +73,22 @@ class Following(Generic[AnyEvent]):
         self._lost = None
 
     def feed(self, piece: bytes) -> Iterator[AnyEvent]:
-        """The events in a piece of an answer that are new."""
+        """The new events in a piece of an answer."""
         for data in self._parser.feed(piece):
             if data and (event := self._new(self._read(data))) is not None:
                 self._progress = True
                 yield event
 
     def broken(self, why: str) -> float:
-        """How long to pause before the next connection; it raises when patience is at its end."""
+        """How long to sleep before the next connection; it raises `Unavailable` when patience is at its end."""
         now = time.monotonic()
         if self._lost is None:
             self._lost = now
         if self._progress:
             self._progress = False
-            self._pauses.reset()
+            self._pauses = PAUSES.delays(random.random)
             return 0.0
-        pause = self._pauses.next()
+        pause = next(self._pauses)
         if now + pause - self._lost > self._feed.patience:
             raise unreachable(self._url, why)
         return pause
@@ -106,12 +107,12 @@ class Following(Generic[AnyEvent]):
         return event
 
     def _fault(self, error: AgencyError) -> Exception:
-        """What to raise about nonsense: perhaps it was but an accident."""
+        """What to raise about an invalid answer: it may have been an accident of one connection."""
         self._faults += 1
         return Broken(str(error)) if self._faults < FAULTS_MOST else error
 
     def _new(self, event: AnyEvent) -> AnyEvent | None:
-        """What of it was not seen yet."""
+        """The part of an event that is new; None if the reader has all of it."""
         number = self._feed.number(event)
         if number is None:
             return self._text.new(event)
@@ -119,12 +120,12 @@ class Following(Generic[AnyEvent]):
             return None
         self._after = number
         if event.type in (EventType.MODEL_STARTED, EventType.MODEL_COMPLETED):
-            self._text = Text()
+            self._text = StreamedText()
         return event
 
 
-class Text:
-    """The reply that is being streamed, as far as it was seen."""
+class StreamedText:
+    """The reply that a model is streaming, as far as the reader has it."""
 
     def __init__(self) -> None:
         self._run: object = None
@@ -132,13 +133,13 @@ class Text:
         self._seen = ""
 
     def new(self, event: AnyEvent) -> AnyEvent | None:
-        """The event without what was seen already, if anything is left of it."""
+        """The event without the text that the reader has; None if nothing is left."""
         run, offset, delta = event.data.get("runId"), event.data.get("offset"), event.data.get("delta")
         if not (isinstance(offset, int) and isinstance(delta, str)):
             return event
         seen = self._from(run, offset)
         if seen is None or not delta.startswith(overlap := seen[: len(delta)]):
-            # A reply that begins anew, as after a crash: what was seen of the one before counts no more.
+            # The reply began again, as after a crash: the text of the one before no longer counts.
             self._run, self._begin, self._seen = run, offset, delta
             return event
         rest = delta[len(overlap) :]
@@ -147,6 +148,6 @@ class Text:
         return event.model_copy(update={"data": data}) if rest else None
 
     def _from(self, run: object, offset: int) -> str | None:
-        """What was seen of this reply from a place on; None if that place was not reached."""
+        """The known text of this reply from an offset on; None if the text did not reach that far."""
         place = offset - self._begin
         return self._seen[place:] if run == self._run and 0 <= place <= len(self._seen) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from agency.errors import AgencyError, InvalidInput
 from agency.events import Event
+from agency.messages import Message
 from agency.wire import explain
 
 Value = TypeVar("Value")
@@ -23,11 +24,16 @@ AnyEvent = TypeVar("AnyEvent", bound=Event)
 Query = Mapping[str, str | int | float | None]
 Cursor = str | int
 Repeat = Literal["always", "unsent", "never"]
-"""When to try again: whenever nobody answered; only if it surely was not carried out; or not at all."""
+"""When to try again: whenever no answer came; only if the request surely did not reach the gateway; or not at all."""
 
 PAGE = 200
 SECONDS = 60.0
 """How long an answer may take, unless the request itself says to wait."""
+
+FOLLOW_SECONDS = 60.0
+"""How long live events may be without a connection before the reader gets `Unavailable`."""
+
+Messages = str | Message | Sequence[Message]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -41,10 +47,10 @@ class Request(Generic[Value]):
     query: Query = field(default_factory=dict)
     repeat: Repeat = "always"
     done: type[AgencyError] | None = None
-    """Refused so when it is repeated, it had been carried out the first time."""
+    """The error that a repeated request gets if the first try had been carried out."""
     seconds: float = SECONDS
     media: str = "application/json"
-    """What the body is."""
+    """The media type of the body."""
 
     @property
     def params(self) -> dict[str, str | int | float]:
@@ -55,28 +61,28 @@ class Request(Generic[Value]):
         return {} if self.body is None else {"Content-Type": self.media}
 
     def then(self, choose: Callable[[Value], Read]) -> Request[Read]:
-        """The same, for a part of its answer."""
+        """The same request, for a part of its answer."""
         whole: Request[Any] = self
         return replace(whole, read=lambda content: choose(self.read(content)))
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Value]):
+class ListPage(Generic[Value]):
     items: tuple[Value, ...]
     next: Cursor | None
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Value]):
-    """What comes in pages: the request for the page after a cursor."""
+    """A list that comes in pages: the request for the page after a cursor."""
 
-    page: Callable[[Cursor], Request[Page[Value]]]
+    page: Callable[[Cursor], Request[ListPage[Value]]]
     begin: Cursor
 
 
 @dataclass(frozen=True, slots=True)
-class Feed(Generic[AnyEvent]):
-    """Events to follow: where they are, what they are, and what numbers them."""
+class EventFeed(Generic[AnyEvent]):
+    """Live events: their path, their model, and the number by which a broken connection begins again."""
 
     path: str
     model: type[AnyEvent]
@@ -99,7 +105,7 @@ def get(
 def listing(
     model: type[AnyModel],
     path: str,
-    page_of: Callable[[AnyModel], Page[Value]],
+    page_of: Callable[[AnyModel], ListPage[Value]],
     *,
     begin: Cursor = 0,
     **query: str | float | None,
@@ -119,7 +125,7 @@ def post(
 
 
 def order(path: str, body: bytes | None = None, *, done: type[AgencyError] | None = None) -> Request[None]:
-    """What is answered with no more than that it was done."""
+    """A request whose answer says only that it was done."""
     return Request(method="POST", path=path, body=body, read=_nothing, done=done)
 
 
@@ -137,7 +143,7 @@ def put_bytes(path: str, query: Query, content: bytes) -> Request[None]:
 
 
 def body(model: type[BaseModel], **given: object) -> bytes:
-    """What was given as the API takes it; None was not given."""
+    """The body of a request, as JSON; arguments that are None are left out."""
     return encoded(model, {name: value for name, value in given.items() if value is not None})
 
 
@@ -146,24 +152,41 @@ def encoded(model: type[BaseModel], given: Mapping[str, object]) -> bytes:
         return model.model_validate(given).model_dump_json(exclude_unset=True).encode()
     except ValidationError as error:
         raise InvalidInput(explain(error)) from error
-    except ValueError as error:  # half a character, which UTF-8 cannot say
+    except ValueError as error:  # a lone surrogate, which UTF-8 cannot encode
         raise InvalidInput(f"that cannot be sent: {error}") from error
 
 
 def key() -> str:
-    """For a request that may have to be repeated because its answer was lost."""
+    """An idempotency key for a request that has none, so that it can be repeated when its answer is lost."""
     return f"client-{secrets.token_hex(12)}"
 
 
 def segment(name: str) -> str:
-    """An id as a part of a path, which it must not be able to leave."""
+    """An id as one segment of a path. An id with other characters could name another path, and is refused."""
     if not _ID.fullmatch(name):
         raise InvalidInput(f"an id has 1 to 64 letters, digits, '-' and '_', not {name!r:.100}")
     return name
 
 
+def agency_path(agency_id: str) -> str:
+    return f"/agency/{segment(agency_id)}"
+
+
+def thread_path(agency_id: str, thread_id: str) -> str:
+    return f"{agency_path(agency_id)}/agent/{segment(thread_id)}"
+
+
+def chat(message: Messages) -> tuple[dict[str, object], ...]:
+    """Messages as a body has them."""
+    if isinstance(message, str):
+        message = Message(role="user", content=message)
+    given = (message,) if isinstance(message, Message) else message
+    return tuple({"role": each.role, "content": each.content, "images": each.images} for each in given)
+
+
 def _reader(model: type[AnyModel]) -> Callable[[bytes], AnyModel]:
-    return partial(model.model_validate_json, extra="allow")  # a newer server may say more than we know
+    # A newer gateway may send fields that this client does not know.
+    return partial(model.model_validate_json, extra="allow")
 
 
 def _nothing(content: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Server-sent events, taken apart as they come in: bytes in, messages out. No I/O.
+"""A parser of server-sent events: bytes in, messages out. No I/O.
 
-Pieces may be cut anywhere, also within a line end or a character. What its blank line has not ended yet is no message:
-whoever loses the connection there has to ask for it again.
+Pieces may be cut anywhere, also within a line end or a character. A message ends with a blank line; when the connection
+breaks before it, the message is dropped and the client asks for it again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Parser:
         self._data: list[str] = []
 
     def feed(self, piece: bytes) -> list[str]:
-        """The data of the messages that are complete now. Empty ones are signs of life, such as comments."""
+        """The data of the complete messages. A comment, which keeps the connection alive, gives an empty one."""
         messages = []
         for line in self._lines(piece):
             if not line:
@@ -24,7 +24,7 @@ class Parser:
         return messages
 
     def _lines(self, piece: bytes) -> list[str]:
-        """The complete lines. What is left, and a CR that may be half a line end, waits for the next piece."""
+        """The complete lines. The rest, and a CR that may be half a line end, waits for the next piece."""
         text = self._rest + piece
         half = b"\r" if text.endswith(b"\r") else b""
         *lines, rest = text.removesuffix(half).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")

@@ -1,30 +1,39 @@
-"""The client that waits: each call returns when it is answered. What can be asked is in `requests.py`."""
+"""The blocking client: each call returns when its answer is there. `operations/` has its methods.
+
+This module and `asynchronous.py` differ only in what does I/O: the transport, and the two methods that make several
+requests.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self
+from typing import Self
 
 import httpx
 
-from agency.client import requests
+from agency.api.tenancy import AgencyInfo
 from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, within
 from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
-from agency.client.face import like
 from agency.client.following import Broken, Following
-from agency.client.request import AnyEvent, Cursor, Feed, Listing, Request, Value
+from agency.client.operation import Resource
+from agency.client.operations.agencies import AgencyOperations
+from agency.client.operations.definitions import DefinitionOperations
+from agency.client.operations.files import FileOperations
+from agency.client.operations.gateway import GatewayOperations
+from agency.client.operations.inbox import InboxOperations
+from agency.client.operations.schedules import ScheduleOperations
+from agency.client.operations.threads import ThreadOperations
+from agency.client.request import AnyEvent, Cursor, EventFeed, Listing, Request, Value, agency_path, thread_path
 from agency.client.waiting import Waiting
 from agency.errors import AgencyError
 from agency.metadata import ThreadMetadata
 from agency.thread.views import RunEnvelope
 
-P = ParamSpec("P")
 
-
-class Line:
-    """The connections to a gateway."""
+class SyncTransport:
+    """The connections to a gateway. It moves bytes and sleeps; `Exchange` and `Following` decide what they mean."""
 
     def __init__(self, target: Target, patience: float) -> None:
         self.url = target.url
@@ -37,7 +46,7 @@ class Line:
         self._http.close()
 
     def ask(self, request: Request[Value]) -> Value:
-        """The answer to a request, which is made again for as long as that may help."""
+        """Send a request, again for as long as that may help; its answer."""
         exchange = Exchange(request, self.url, self._patience)
         while (pause := exchange.take(self._try(request))) is not None:
             time.sleep(pause)
@@ -65,8 +74,8 @@ class Line:
             yield from page.items
             cursor = page.next
 
-    def follow(self, feed: Feed[AnyEvent]) -> Generator[AnyEvent, None, None]:
-        """Events, over as many connections as it takes. Closing it closes the connection."""
+    def follow(self, feed: EventFeed[AnyEvent]) -> Generator[AnyEvent, None, None]:
+        """Events, over as many connections as it takes. Closing the generator closes the connection."""
         following = Following(feed, self.url)
         while True:
             why = "the connection was closed"
@@ -86,135 +95,52 @@ class Line:
             time.sleep(following.broken(why))
 
 
-class Handle:
-    """Something of a gateway, by its path."""
+class SyncHandle(Resource):
+    """A resource with a transport. Operations are performed on it."""
 
-    def __init__(self, line: Line, at: str) -> None:
-        self._line = line
-        self._at = at
+    def __init__(self, transport: SyncTransport, path: str) -> None:
+        super().__init__(path)
+        self._transport = transport
 
+    def _made_thread(self, request: Request[ThreadMetadata]) -> Thread:
+        made = self._transport.ask(request)
+        return Thread(self._transport, made.agency_id, made.id)
 
-# Methods, from what makes their requests.
-
-
-def _asks(make: Callable[Concatenate[str, P], Request[Value]]) -> Callable[Concatenate[Handle, P], Value]:
-    @like(make)
-    def ask(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> Value:
-        return self._line.ask(make(self._at, *args, **kwargs))
-
-    return ask
+    def _made_agency(self, request: Request[AgencyInfo]) -> Agency:
+        made = self._transport.ask(request)
+        return Agency(self._transport, made.id)
 
 
-def _lists(make: Callable[Concatenate[str, P], Listing[Value]]) -> Callable[Concatenate[Handle, P], Iterator[Value]]:
-    @like(make)
-    def listed(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Value]:
-        return self._line.list(make(self._at, *args, **kwargs))
-
-    return listed
-
-
-def _follows(
-    make: Callable[Concatenate[str, P], Feed[AnyEvent]],
-) -> Callable[Concatenate[Handle, P], Generator[AnyEvent, None, None]]:
-    @like(make)
-    def follow(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> Generator[AnyEvent, None, None]:
-        return self._line.follow(make(self._at, *args, **kwargs))
-
-    return follow
-
-
-def _makes_thread(
-    make: Callable[Concatenate[str, P], Request[ThreadMetadata]],
-) -> Callable[Concatenate[Handle, P], Thread]:
-    @like(make)
-    def made(self: Handle, /, *args: P.args, **kwargs: P.kwargs) -> Thread:
-        thread = self._line.ask(make(self._at, *args, **kwargs))
-        return Thread(self._line, thread.agency_id, thread.id)
-
-    return made
-
-
-class Thread(Handle):
+class Thread(SyncHandle, ThreadOperations, FileOperations):
     """A thread of a gateway."""
 
-    def __init__(self, line: Line, agency_id: str, thread_id: str) -> None:
-        super().__init__(line, requests.thread(agency_id, thread_id))
+    def __init__(self, transport: SyncTransport, agency_id: str, thread_id: str) -> None:
+        super().__init__(transport, thread_path(agency_id, thread_id))
         self.agency_id = agency_id
         self.id = thread_id
-
-    info = _asks(requests.thread_info)
-    fork = _makes_thread(requests.fork)
-    invoke = _asks(requests.invoke)
-    events = _follows(requests.events)
-    stored_events = _asks(requests.stored_events)
-    run = _asks(requests.run)
-    state = _asks(requests.state)
-    files = _asks(requests.files)
-    read_file = _asks(requests.read_file)
-    put_file = _asks(requests.put_file)
-    delete_file = _asks(requests.delete_file)
-    approve = _asks(requests.approve)
-    deny = _asks(requests.deny)
-    decide = _asks(requests.decide)
-    cancel = _asks(requests.cancel)
-    pause = _asks(requests.pause)
-    resume = _asks(requests.resume)
-    lift_limits = _asks(requests.lift_limits)
-    delete = _asks(requests.delete_thread)
 
     def wait(self, timeout: float | None = None) -> RunEnvelope:
         """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
         waiting = Waiting(timeout)
         while True:
-            run = self._line.ask(requests.run_after(self._at, waiting.piece))
+            run = self._transport.ask(self._run_after(waiting.piece))
             if waiting.over(run):
                 return run
 
 
-class Agency(Handle):
+class Agency(SyncHandle, AgencyOperations, DefinitionOperations, InboxOperations, ScheduleOperations):
     """An agency of a gateway."""
 
-    def __init__(self, line: Line, agency_id: str) -> None:
-        super().__init__(line, requests.agency(agency_id))
+    def __init__(self, transport: SyncTransport, agency_id: str) -> None:
+        super().__init__(transport, agency_path(agency_id))
         self.id = agency_id
 
-    info = _asks(requests.agency_info)
-    rename = _asks(requests.rename_agency)
-    delete = _asks(requests.delete_agency)
-    create_thread = _makes_thread(requests.create_thread)
-    threads = _lists(requests.threads)
-    approvals = _lists(requests.approvals)
-    answer = _asks(requests.answer)
-    policy = _asks(requests.policy)
-    set_policy = _asks(requests.set_policy)
-    events = _follows(requests.agency_events)
-    blueprints = _lists(requests.blueprints)
-    put_blueprint = _asks(requests.put_blueprint)
-    delete_blueprint = _asks(requests.delete_blueprint)
-    usage = _asks(requests.usage)
-    set_budget = _asks(requests.set_budget)
-    providers = _lists(requests.providers)
-    put_provider = _asks(requests.put_provider)
-    delete_provider = _asks(requests.delete_provider)
-    schedules = _lists(requests.schedules)
-    schedule = _asks(requests.schedule_info)
-    create_schedule = _asks(requests.create_schedule)
-    change_schedule = _asks(requests.change_schedule)
-    pause_schedule = _asks(requests.pause_schedule)
-    resume_schedule = _asks(requests.resume_schedule)
-    run_schedule = _asks(requests.run_schedule)
-    schedule_runs = _lists(requests.schedule_runs)
-    delete_schedule = _asks(requests.delete_schedule)
-    keys = _lists(requests.keys)
-    create_key = _asks(requests.create_key)
-    revoke_key = _asks(requests.revoke_key)
-
     def thread(self, thread_id: str) -> Thread:
-        """A thread by its id; that there is none shows when it is used."""
-        return Thread(self._line, self.id, thread_id)
+        """A thread by its id. This asks nothing: a thread that does not exist raises `NotFound` when you use it."""
+        return Thread(self._transport, self.id, thread_id)
 
 
-class Client(Handle):
+class Client(SyncHandle, GatewayOperations):
     """A gateway.
 
         with Client("http://127.0.0.1:8000", secret="…") as client:
@@ -223,15 +149,15 @@ class Client(Handle):
             for event in thread.events():
                 print(event.seq, event.type)
 
-    Without an address it is AGENCY_URL's, and without a secret AGENCY_SECRET's; a key of an agency goes in the same
-    place. What gets no answer is tried again for `patience` seconds, if that can do no harm. Errors are those of
-    `agency.errors`.
+    Without an address it uses AGENCY_URL, and without a secret AGENCY_SECRET. You can pass an agency's key as the
+    secret. A request without an answer is tried again for `patience` seconds, if that can do no harm. Errors are
+    those of `agency.errors`.
     """
 
     def __init__(
         self, url: str | None = None, *, secret: str | None = None, patience: float = PATIENCE_SECONDS
     ) -> None:
-        super().__init__(Line(Target.of(url, secret), patience), at="")
+        super().__init__(SyncTransport(Target.of(url, secret), patience), path="")
 
     def __enter__(self) -> Self:
         return self
@@ -243,24 +169,18 @@ class Client(Handle):
 
     @property
     def url(self) -> str:
-        return self._line.url
+        return self._transport.url
 
     def close(self) -> None:
-        self._line.close()
+        self._transport.close()
 
     def ready(self) -> bool:
-        """Whether a thread could run now."""
+        """Whether the gateway answers and a thread could run now."""
         try:
-            return self._line.ask(requests.health(self._at)).status == "ready"
+            return self._transport.ask(self._health()).status == "ready"
         except AgencyError:
             return False
 
-    agencies = _lists(requests.agencies)
-
-    def create_agency(self, name: str, *, idempotency_key: str | None = None) -> Agency:
-        made = self._line.ask(requests.create_agency(self._at, name, idempotency_key=idempotency_key))
-        return Agency(self._line, made.id)
-
     def agency(self, agency_id: str) -> Agency:
-        """An agency by its id; that there is none shows when it is used."""
-        return Agency(self._line, agency_id)
+        """An agency by its id. This asks nothing: an agency that does not exist raises `NotFound` when you use it."""
+        return Agency(self._transport, agency_id)

@@ -1,4 +1,4 @@
-"""Waiting for a run over HTTP: in pieces, none so long that anybody on the way takes the connection for dead."""
+"""Waiting for a run over HTTP: in pieces that are short enough for every proxy on the way."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ PIECE_SECONDS = 20.0
 
 class Waiting:
     def __init__(self, timeout: float | None) -> None:
-        """At most so many seconds; None is as long as it takes."""
+        """Wait at most `timeout` seconds; None waits as long as it takes."""
         self._until = None if timeout is None else time.monotonic() + timeout
 
     @property
     def piece(self) -> float:
-        """How long to wait now."""
+        """How long the next request may wait."""
         return PIECE_SECONDS if self._until is None else min(PIECE_SECONDS, max(0.0, self._until - time.monotonic()))
 
     def over(self, run: RunEnvelope) -> bool:
-        """Whether the run does not go on by itself, or time is up."""
+        """Whether the run has ended or needs a person, or time is up."""
         goes_on = run.status == "running" or run.meta.pause_reason == "subagent"
         return not goes_on or self.piece == 0.0

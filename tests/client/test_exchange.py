@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agency import Edit, Limits, Message
-from agency.client import requests
+from agency.client import Client
 from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
-from agency.client.request import Request, Value
+from agency.client.request import Request, Value, agency_path, thread_path
 from agency.errors import (
     AgencyError,
     Forbidden,
@@ -24,6 +24,7 @@ from agency.errors import (
     Unavailable,
     WrongState,
 )
+from tests.support.both_clients import requests_of
 
 URL = "http://127.0.0.1:1"
 LOST = NoAnswer("reset", sent=True)
@@ -31,8 +32,9 @@ UNSENT = NoAnswer("refused", sent=False)
 OK = Answer(200, {}, b'{"ok": true}')
 ACCEPTED = Answer(202, {}, b'{"runId": "t.1", "status": "running"}')
 
-AGENCY = requests.agency("a")
-THREAD = requests.thread("a", "t")
+GATEWAY = requests_of(Client(URL))
+AGENCY = requests_of(Client(URL).agency("a"))
+THREAD = requests_of(Client(URL).agency("a").thread("t"))
 
 
 def refused(status: int, code: str, **headers: str) -> Answer:
@@ -58,45 +60,45 @@ def tries(request: Request[Value], *results: Answer | NoAnswer) -> list[float]:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: requests.create_agency("", "bakery"),
-        lambda: requests.create_thread(AGENCY, "clerk", "hello"),
-        lambda: requests.invoke(THREAD, "hello"),
-        lambda: requests.approve(THREAD),
-        lambda: requests.deny(THREAD, "no"),
-        lambda: requests.decide(THREAD, {"c": Edit({"cents": 1})}),
+        lambda: GATEWAY.create_agency("bakery"),
+        lambda: AGENCY.create_thread("clerk", "hello"),
+        lambda: THREAD.invoke("hello"),
+        lambda: THREAD.approve(),
+        lambda: THREAD.deny("no"),
+        lambda: THREAD.decide({"c": Edit({"cents": 1})}),
     ],
 )
 def test_what_changes_something_carries_a_key_of_its_own_or_the_callers(make: Callable[[], Request[Any]]) -> None:
     keys = [json.loads(make().body or b"")["idempotencyKey"] for _ in range(2)]
     assert keys[0] != keys[1]
-    named = json.loads(requests.invoke(THREAD, "hello", idempotency_key="mine").body or b"")
+    named = json.loads(THREAD.invoke("hello", idempotency_key="mine").body or b"")
     assert named["idempotencyKey"] == "mine"
 
 
 @pytest.mark.parametrize("lost", [LOST, UNSENT, BUSY, Answer(502, {}, b"<html>"), TOO_MANY])
 def test_a_request_with_a_key_is_repeated_whatever_was_lost(lost: Answer | NoAnswer) -> None:
-    assert len(tries(requests.invoke(THREAD, "hello"), lost, lost, ACCEPTED)) == 2
+    assert len(tries(THREAD.invoke("hello"), lost, lost, ACCEPTED)) == 2
 
 
 @pytest.mark.parametrize("lost", [UNSENT, TOO_MANY])
 def test_a_key_is_asked_for_again_only_if_the_request_never_arrived(lost: Answer | NoAnswer) -> None:
     made = b'{"id": "k", "name": "n", "role": "viewer", "createdAt": "now", "key": "agk"}'
-    assert len(tries(requests.create_key(AGENCY, "n", "viewer"), lost, Answer(201, {}, made))) == 1
+    assert len(tries(AGENCY.create_key("n", "viewer"), lost, Answer(201, {}, made))) == 1
 
 
 @pytest.mark.parametrize("lost", [LOST, BUSY])
 def test_a_key_is_not_asked_for_twice_if_there_might_be_one(lost: Answer | NoAnswer) -> None:
     with pytest.raises(Unavailable):
-        tries(requests.create_key(AGENCY, "n", "viewer"), lost)
+        tries(AGENCY.create_key("n", "viewer"), lost)
 
 
 @pytest.mark.parametrize(
     ("request_", "refusal"),
     [
-        (requests.delete_thread(THREAD), refused(404, "ERR_NOT_FOUND")),
-        (requests.revoke_key(AGENCY, "k"), refused(404, "ERR_NOT_FOUND")),
-        (requests.cancel(THREAD), refused(409, "ERR_WRONG_STATE")),
-        (requests.lift_limits(THREAD, tokens=5), refused(409, "ERR_WRONG_STATE")),
+        (THREAD.delete(), refused(404, "ERR_NOT_FOUND")),
+        (AGENCY.revoke_key("k"), refused(404, "ERR_NOT_FOUND")),
+        (THREAD.cancel(), refused(409, "ERR_WRONG_STATE")),
+        (THREAD.lift_limits(tokens=5), refused(409, "ERR_WRONG_STATE")),
     ],
 )
 def test_what_is_no_longer_there_when_it_is_repeated_was_done_the_first_time(
@@ -125,41 +127,41 @@ def test_refusals_are_the_librarys_own_errors_and_are_not_repeated(
     status: int, code: str, kind: type[AgencyError]
 ) -> None:
     with pytest.raises(kind, match="because") as caught:
-        tries(requests.invoke(THREAD, "hello"), refused(status, code))
+        tries(THREAD.invoke("hello"), refused(status, code))
     assert (type(caught.value), caught.value.code) == (kind, code)
 
 
-def test_a_refusal_by_somebody_in_between_is_told_by_its_status() -> None:
+def test_a_refusal_by_a_proxy_in_between_is_told_by_its_status() -> None:
     with pytest.raises(Unauthorized, match="not as a gateway does"):
-        tries(requests.agency_info(AGENCY), Answer(401, {}, b"<html>who are you?"))
+        tries(AGENCY.info(), Answer(401, {}, b"<html>who are you?"))
     with pytest.raises(AgencyError, match="status 302"):
-        tries(requests.agency_info(AGENCY), Answer(302, {"location": "elsewhere"}, b""))
+        tries(AGENCY.info(), Answer(302, {"location": "elsewhere"}, b""))
 
 
 def test_an_answer_that_is_none_of_ours_says_what_may_be_wrong() -> None:
     with pytest.raises(AgencyError, match="no gateway, or one of another version"):
-        tries(requests.agency_info(AGENCY), Answer(200, {}, b"<html>welcome"))
+        tries(AGENCY.info(), Answer(200, {}, b"<html>welcome"))
 
 
 def test_a_newer_server_may_say_more() -> None:
     info = b'{"id": "a", "name": "bakery", "createdAt": "now", "colour": "red"}'
-    exchange = Exchange(requests.agency_info(AGENCY), URL, PATIENCE_SECONDS)
+    exchange = Exchange(AGENCY.info(), URL, PATIENCE_SECONDS)
     assert exchange.take(Answer(200, {}, info)) is None
     assert exchange.value.name == "bakery"
 
 
 def test_too_many_requests_pause_for_as_long_as_the_server_asks() -> None:
-    assert tries(requests.invoke(THREAD, "hello"), TOO_MANY, ACCEPTED) == [2.0]
+    assert tries(THREAD.invoke("hello"), TOO_MANY, ACCEPTED) == [2.0]
     with pytest.raises(RateLimited):
-        tries(requests.invoke(THREAD, "hello"), refused(429, "ERR_RATE_LIMITED", **{"retry-after": "3600"}))
+        tries(THREAD.invoke("hello"), refused(429, "ERR_RATE_LIMITED", **{"retry-after": "3600"}))
 
 
 def test_pauses_grow_and_end_in_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    exchange = Exchange(requests.invoke(THREAD, "hello"), URL, PATIENCE_SECONDS)
+    exchange = Exchange(THREAD.invoke("hello"), URL, PATIENCE_SECONDS)
     pauses = []
-    with pytest.raises(Unavailable, match="nobody answers"):
+    with pytest.raises(Unavailable, match="no server answers"):
         while (pause := exchange.take(LOST)) is not None:
             now += pause
             pauses.append(pause)
@@ -171,15 +173,15 @@ def test_pauses_grow_and_end_in_half_a_minute(monkeypatch: pytest.MonkeyPatch) -
 def test_whether_a_server_is_ready_is_asked_once() -> None:
     for result in (BUSY, LOST, UNSENT, TOO_MANY):
         with pytest.raises((Unavailable, RateLimited)):
-            tries(requests.health(""), result)
+            tries(GATEWAY._health(), result)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a?x=1", "ü", "a" * 65])
 def test_an_id_cannot_leave_its_place_in_a_path(name: str) -> None:
     for make in (
-        requests.agency,
-        lambda name: requests.thread("a", name),
-        lambda name: requests.revoke_key("/a", name),
+        agency_path,
+        lambda name: thread_path("a", name),
+        lambda name: AGENCY.revoke_key(name),
     ):
         with pytest.raises(InvalidInput, match="an id has"):
             make(name)
@@ -187,15 +189,15 @@ def test_an_id_cannot_leave_its_place_in_a_path(name: str) -> None:
 
 def test_wrong_input_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(InvalidInput, match="name"):
-        requests.create_agency("", "")
+        GATEWAY.create_agency("")
     with pytest.raises(InvalidInput, match="role"):
-        requests.invoke(THREAD, Message(role="assistant", content="I am the model"))
+        THREAD.invoke(Message(role="assistant", content="I am the model"))
     with pytest.raises(InvalidInput, match="cannot be sent"):
-        requests.invoke(THREAD, "hello", files={"/half": "a character: \ud800"})
+        THREAD.invoke("hello", files={"/half": "a character: \ud800"})
 
 
 def test_only_what_was_given_is_sent() -> None:
-    body = json.loads(requests.put_blueprint(AGENCY, "clerk", model=None, limits=Limits(tokens=5)).body or b"")
+    body = json.loads(AGENCY.put_blueprint("clerk", model=None, limits=Limits(tokens=5)).body or b"")
     assert body == {"name": "clerk", "model": None, "limits": {"tokens": 5}}
-    body = json.loads(requests.decide(THREAD, {"c": Edit({"n": 1})}, idempotency_key="k").body or b"")
+    body = json.loads(THREAD.decide({"c": Edit({"n": 1})}, idempotency_key="k").body or b"")
     assert body == {"decisions": {"c": {"args": {"n": 1}, "decision": "edit"}}, "idempotencyKey": "k"}

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from agency import Event, EventType
-from agency.client import Client, asynchronous, exchange, sync
+from agency.backoff import Backoff
+from agency.client import Client, asynchronous, exchange, following, sync
 from agency.errors import AgencyError, InvalidInput, NotFound, RateLimited, Unauthorized, Unavailable
 from agency.events import model_delta
 from tests.support.both_clients import FACES, Face, call, collect
@@ -25,7 +26,8 @@ both = pytest.mark.parametrize("face", FACES)
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "FIRST_PAUSE", 0.005)
+    for module in (exchange, following):
+        monkeypatch.setattr(module, "PAUSES", Backoff(first=0.005, longest=5.0))
 
 
 def sent(event: Event) -> bytes:

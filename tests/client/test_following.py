@@ -11,13 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agency import Event, EventType
-from agency.client import requests
+from agency.client import Client
 from agency.client.exchange import Answer
 from agency.client.following import Broken, Following
 from agency.client.sse import Parser
 from agency.errors import AgencyError, NotFound, Unauthorized, Unavailable
 from agency.events import model_delta
+from tests.support.both_clients import requests_of
 
+URL = "http://127.0.0.1:1"
+AGENCY = requests_of(Client(URL).agency("a"))
+THREAD = requests_of(Client(URL).agency("a").thread("t"))
 OPEN = Answer(200, {"content-type": "text/event-stream; charset=utf-8"}, b"")
 TEXT = "Ünder the counter. "
 
@@ -31,7 +35,7 @@ def sent(event: Event) -> bytes:
 
 
 def follow(after: int = 0) -> Following[Event]:
-    return Following(requests.events("/agency/a/agent/t", after), "http://127.0.0.1:1")
+    return Following(THREAD.events(after), URL)
 
 
 class Gateway:
@@ -103,7 +107,7 @@ def test_a_reply_that_begins_anew_after_a_crash_is_told_from_one_that_is_repeate
 
 
 def test_an_agencys_events_are_followed_by_their_cursor_and_may_begin_now() -> None:
-    following = Following(requests.agency_events("/agency/a", "now"), "http://127.0.0.1:1")
+    following = Following(AGENCY.events("now"), URL)
     assert (following.query, "Last-Event-ID" in following.headers) == ({"after": "now"}, False)
     following.opened(OPEN)
     told = stored(3).model_dump_json().removesuffix("}") + ',"cursor":12}'

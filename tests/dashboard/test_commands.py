@@ -184,7 +184,7 @@ def test_without_a_server_it_says_how_to_start_one(tmp_path: Path, monkeypatch: 
     assert "agency serve" in str(done.exception)
     told = agency("threads", folder=tmp_path, AGENCY_URL="http://127.0.0.1:9")
     assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr.startswith("ERR_UNAVAILABLE nobody answers at http://127.0.0.1:9")
+    assert told.stderr.startswith("ERR_UNAVAILABLE no server answers at http://127.0.0.1:9")
 
 
 def test_the_server_of_a_data_folder_is_found_by_itself(gateway: Server, bakery: Agency, tmp_path: Path) -> None:

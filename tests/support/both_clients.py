@@ -8,7 +8,7 @@ from contextlib import aclosing, closing
 from typing import Any, Literal
 
 from agency import Event
-from agency.client import AsyncClient, AsyncThread, Client, Thread
+from agency.client import Agency, AsyncClient, AsyncThread, Client, Thread
 
 Face = Literal["sync", "async"]
 FACES: tuple[Face, ...] = ("sync", "async")
@@ -58,3 +58,16 @@ def _collect_waiting(thread: Thread, enough: Callable[[list[Event]], bool], **kw
             if enough(got):
                 break
     return got
+
+
+def requests_of(handle: Client | Agency | Thread) -> Any:
+    """A handle whose operations return their requests and send nothing."""
+
+    def unsent(request: Any) -> Any:
+        return request
+
+    transport: Any = handle._transport
+    transport.ask = transport.list = transport.follow = unsent
+    made: Any = handle
+    made._made_thread = made._made_agency = unsent
+    return handle

@@ -1,0 +1,29 @@
+"""Operations of a gateway: its agencies, and whether it is ready."""
+
+from __future__ import annotations
+
+from agency.api import bodies as api
+from agency.api.tenancy import AgencyInfo
+from agency.client.operation import Resource, lists, makes_agency
+from agency.client.request import Listing, ListPage, Request, body, get, key, listing, post
+
+
+class GatewayOperations(Resource):
+    def _health(self) -> Request[api.Health]:
+        return get(api.Health, f"{self._path}/healthz", repeat="never", seconds=10.0)
+
+    @lists
+    def agencies(self) -> Listing[AgencyInfo]:
+        """The agencies that your secret or key gives access to."""
+        return listing(
+            api.AgencyPage, f"{self._path}/agencies", lambda found: ListPage(found.agencies, found.next), begin=""
+        )
+
+    @makes_agency
+    def create_agency(self, name: str, *, idempotency_key: str | None = None) -> Request[AgencyInfo]:
+        """Create an agency. With the `idempotency_key` of an earlier request, return the agency that it created."""
+        return post(
+            AgencyInfo,
+            f"{self._path}/agencies",
+            body(api.NewAgency, name=name, idempotency_key=idempotency_key or key()),
+        )
