@@ -23,6 +23,7 @@ from agency.testing import Line, Script, ScriptedModel, call
 from agency.thread.thread import Thread
 from agency.turn.effects import ModelReply
 from middleware import subagents
+from tests.support.waiting import eventually
 
 PATIENCE = 20.0
 PRICE = Price(input=1_000_000, output=2_000_000)
@@ -184,9 +185,7 @@ async def test_what_a_child_used_that_was_not_waited_for_any_more_is_counted_whe
         thread = await runtime.create("clerk")
         await thread.send("go")
         assert (await thread.wait(PATIENCE)).data == "done"
-        async with asyncio.timeout(PATIENCE):
-            while told[-1] != (40.0, 20.0):
-                await asyncio.sleep(0.01)
+        await eventually(lambda: told[-1] == (40.0, 20.0))
         assert thread.run().meta.children.cost_usd == 20.0
 
 

@@ -36,6 +36,7 @@ from agency.children.parcels import AnyParcel, Cancel, Report, Spawn
 from agency.metadata import ParentInfo, RequestContext
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
+from tests.support.waiting import turns_of_the_loop
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
 Part = list[Line] | Callable[[ModelRequest], Line | Awaitable[Line]]
@@ -153,8 +154,7 @@ async def test_a_thread_that_was_asked_for_stays_open_when_its_run_has_ended(tmp
         child = await runtime.thread(child_id)
         go_on.set()
         assert (await boss.wait()).data == "thanks"
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await turns_of_the_loop(50)
         for thread in (boss, child):
             assert thread.alive
             assert await runtime.thread(thread.id) is thread

@@ -32,7 +32,7 @@ from agency import (
 from agency.spending import Spent
 from agency.testing import Line, ScriptedModel, call
 from tests.support.thread_files import kept
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, turns_of_the_loop
 
 PATIENCE = 10.0
 
@@ -355,7 +355,7 @@ async def test_an_end_that_was_cut_short_is_told_again_when_the_thread_is_woken(
         assert [end.run_id for end in (*cut.ends, *house.watch.ends)] == ["clerk.1", "clerk.1"]
     async with house.runtime(["done"]) as runtime:
         await runtime.thread("clerk")
-        await asyncio.sleep(0)
+        await turns_of_the_loop()
         assert len(house.watch.ends) == 1
 
 

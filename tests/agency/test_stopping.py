@@ -33,6 +33,7 @@ from agency import (
 from agency.store import sqlite
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
+from tests.support.waiting import turns_of_the_loop
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
 Part = Callable[[ModelRequest], Line | Awaitable[Line]]
@@ -59,12 +60,6 @@ async def until(thread: Thread, event_type: EventType, **data: Any) -> None:
             if event.type == event_type and data.items() <= event.data.items():
                 return
     raise AssertionError(f"the thread closed without {event_type}")
-
-
-async def turns_of_the_loop(count: int = 20) -> None:
-    """Let everything that could go on go on."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def family(parts: dict[str, Part], *tools: Tool) -> AgentSystem:

@@ -44,6 +44,7 @@ from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call
 from agency.thread.parking import park
 from middleware import hitl
+from tests.support.waiting import eventually, turns_of_the_loop
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
 PATIENCE = 10.0
@@ -411,8 +412,7 @@ async def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_cancel(
         assert thread.run().status == "canceled"
         seq = [e.seq async for e in thread.events(follow=False)][-1]
         release.set()
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns_of_the_loop()
         assert [e.seq async for e in thread.events(follow=False)][-1] == seq
         assert await texts(thread, "tool") == ["Canceled: the run was canceled."]
 
@@ -872,9 +872,7 @@ async def test_a_decision_with_a_key_counts_once(build: Build) -> None:
 
 
 async def until_idle(thread: Thread) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not thread.idle:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: thread.idle)
 
 
 async def test_a_thread_is_idle_while_it_waits_for_a_timer_and_says_until_when(build: Build) -> None:

@@ -16,6 +16,7 @@ from dashboard.gateway.examples import EXAMPLES
 from tests.support.gateway_requests import Json, create, finished
 from tests.support.gateways import Serve, Server
 from tests.support.scripted_system import calls, noting, say, task
+from tests.support.waiting import eventually_sync
 
 PATIENCE = 20.0
 
@@ -164,9 +165,7 @@ def test_logs_are_lines_of_json_that_name_the_agency_the_thread_and_the_run(
         thread = create(client, agency, say("done"))
         run = finished(client, agency, thread)["runId"]
         client.get("/nowhere")
-    deadline = time.monotonic() + PATIENCE  # a line is written after its answer has left
-    while '"/nowhere"' not in server.log.read_text() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    eventually_sync(lambda: '"/nowhere"' in server.log.read_text())  # a line is written after its answer has left
     found = [line for line in lines(server.log) if line["event"] == "request"]
     named = [line for line in found if line.get("thread") == thread]
     assert [(line["agency"], line["status"], line["method"]) for line in named] == [(agency, 200, "GET")]

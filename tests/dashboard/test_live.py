@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.support.gateway_requests import Json, create, finished, message, socket_events, stored
 from tests.support.gateways import Serve, Server
 from tests.support.scripted_system import calls, noting, say, task
+from tests.support.waiting import eventually
 
 WORK = [say(f"step {n}", words=5, delay=0.2) for n in range(4)]
 
@@ -165,14 +166,13 @@ async def test_a_client_that_does_not_read_is_sent_away_and_misses_nothing_when_
     strict = serve(AGENCY_SLOW="0.5")
     host, port = strict.url.removeprefix("http://").split(":")
     narrow = socket.create_connection((host, int(port)))
-    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    narrow.setsockopt(
+        socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768
+    )  # with less, TCP itself takes 20 s to tell of the end
     narrow.setblocking(False)
     opened = await connect(strict.ws + path_of(agency, thread), sock=narrow, proxy=None, max_queue=1, max_size=None)
     got: list[Json] = [json.loads(await opened.recv())]
-    for _ in range(200):
-        if "too slow" in strict.log.read_text():
-            break
-        await asyncio.sleep(0.05)  # not reading is the point
+    await eventually(lambda: "too slow" in strict.log.read_text())  # not reading is the point
     with pytest.raises(ConnectionClosed):
         while True:
             got.append(json.loads(await opened.recv()))
@@ -215,7 +215,6 @@ async def test_one_gateway_serves_a_thousand_sockets(gateway: Server, http: http
 async def test_a_deleted_thread_closes_its_sockets(gateway: Server, http: httpx.Client, agency: str) -> None:
     thread = create(http, agency)
     async with connect(gateway.ws + path_of(agency, thread, 1), proxy=None) as opened:
-        await asyncio.sleep(0)
         http.delete(f"/agency/{agency}/agent/{thread}")
         with pytest.raises(ConnectionClosed) as caught:
             await asyncio.wait_for(opened.recv(), 20)
@@ -236,12 +235,7 @@ async def test_a_stream_that_is_not_read_ends_and_gives_its_place_back(
         narrow.sendall("\r\n".join([*lines, "", ""]).encode())
         assert narrow.recv(15) == b"HTTP/1.1 200 OK"
         with strict.client() as client:
-            for _ in range(300):
-                if "agency_feeds_open 0.0" in client.get("/metrics").text:
-                    break
-                await asyncio.sleep(0.05)
-            else:
-                raise AssertionError("it is still served")
+            await eventually(lambda: "agency_feeds_open 0.0" in client.get("/metrics").text)
 
 
 async def test_there_is_no_socket_elsewhere(gateway: Server) -> None:

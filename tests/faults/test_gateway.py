@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from dashboard.gateway.discovery import running_gateways
 from tests.support.gateway_requests import create, finished, stored
 from tests.support.gateways import Server
 from tests.support.scripted_system import calls, noting, say
+from tests.support.waiting import eventually, eventually_sync
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -75,8 +75,7 @@ async def test_when_every_ray_process_is_killed_the_gateway_starts_it_anew_and_r
         steps = [calls(noting(ledger, f"{n}", 0.3)) for n in range(12)]
         thread = create(http, agency, *steps, say("done"))
     watching = asyncio.create_task(follow(server, f"/agency/{agency}/agent/{thread}/ws"))
-    while "end:3" not in ledger.read_text():
-        await asyncio.sleep(0.05)
+    await eventually(lambda: "end:3" in ledger.read_text())
     assert await asyncio.to_thread(kill_everything, server.settings.data_dir) > 5
     seen = await watching
     with server.client() as http:
@@ -98,10 +97,7 @@ def test_make_up_from_nothing_leads_to_a_demo_that_can_be_visited_and_approved(t
         data = {"AGENCY_DATA_DIR": str(tmp_path / "data")}
         process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **data}, stdout=out, stderr=out)
     try:
-        deadline = time.monotonic() + 90
-        while "dashboard" not in log.read_text():
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
+        eventually_sync(lambda: "dashboard" in log.read_text() or process.poll() is not None, 90)
         (note,) = running_gateways(tmp_path / "data")
         assert note.url in log.read_text()
         visit(note.url)

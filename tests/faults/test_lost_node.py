@@ -17,6 +17,7 @@ from actors import AgencyHandle, Cluster, Settings, Status
 from tests.support.paths import ROOT
 from tests.support.processes import lives
 from tests.support.scripted_system import calls, say, script
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
 QUICK = {
@@ -67,9 +68,7 @@ async def at_work(agency: AgencyHandle, ledger: Path) -> list[str]:
             say(f"done {i}", delay=0.5),
         )
         threads.append((await agency.create_thread("clerk", work)).id)
-    async with asyncio.timeout(60):
-        while ledger.read_text().count("begin:second") < 8:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: ledger.read_text().count("begin:second") >= 8, 60)
     return threads
 
 
@@ -88,9 +87,11 @@ def busiest(status: Status, *, but: str) -> str:
 
 async def second_node(nodes: Any, cluster: Cluster) -> Any:
     node = nodes.add_node(num_cpus=2)
-    async with asyncio.timeout(60):
-        while sum(host.state == "ready" for host in (await cluster.status()).hosts) < 2:
-            await asyncio.sleep(0.1)
+
+    async def both_ready() -> bool:
+        return sum(host.state == "ready" for host in (await cluster.status()).hosts) >= 2
+
+    await eventually(both_ready, 60)
     return node
 
 
@@ -131,9 +132,7 @@ async def test_a_node_that_was_cut_off_and_comes_back_cannot_write(
     finally:
         for pid in cut_off:
             os.kill(pid, signal.SIGCONT)
-    async with asyncio.timeout(60):
-        while any(map(lives, hosts)):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: not any(map(lives, hosts)), 60)
     after = {thread_id: await agency.thread(thread_id).stored_events(0, 1_000) for thread_id in threads}
     assert after == before, "whoever was cut off has written nothing"
 

@@ -75,8 +75,11 @@ async def notes(thread: Thread) -> list[str]:
 
 async def heard_of_end(thread: Thread) -> None:
     """Wait until a child's end was told to the model, in this run or in the next."""
-    while not await notes(thread) or thread.run_state().status == "running":
-        await asyncio.sleep(0)
+
+    async def heard() -> bool:
+        return bool(await notes(thread)) and thread.run_state().status != "running"
+
+    await eventually(heard)
 
 
 async def statuses(thread: Thread) -> list[str]:

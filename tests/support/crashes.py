@@ -13,7 +13,14 @@ from agency import (
 )
 
 ENDS = {EventType.TOOL_OUTPUT, EventType.TOOL_ERROR}
+PARTS = 4
+"""Into how many tests a crash at every commit is split, so that they run side by side."""
 IN_DOUBT = "may or may not have taken effect"
+
+
+def commits_of(part: int) -> range:
+    """Every fourth commit, from the part's first one on. Who tries them goes on until one is not reached."""
+    return range(part + 1, 500, PARTS)
 
 
 async def started(thread: Thread, call_id: str) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import httpx
 from actors import Settings
 from dashboard.gateway.discovery import running_gateways
 from tests.support.paths import ROOT
+from tests.support.waiting import eventually_sync
 
 START_SECONDS = 90.0
 
@@ -40,14 +40,17 @@ class Server:
         self.url = self._until_announced()
 
     def _until_announced(self) -> str:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and self.process.poll() is None:
-            for note in running_gateways(self.settings.data_dir):
-                if note.pid == self.process.pid:
-                    return note.url
-            time.sleep(0.05)
-        self.kill()
-        raise AssertionError(f"the gateway did not start:\n{self.log.read_text()}")
+        def announced() -> str | None:
+            assert self.process.poll() is None, "it has ended"
+            return next(
+                (note.url for note in running_gateways(self.settings.data_dir) if note.pid == self.process.pid), None
+            )
+
+        try:
+            return eventually_sync(announced, START_SECONDS) or ""
+        except AssertionError as error:
+            self.kill()
+            raise AssertionError(f"the gateway did not start: {error}\n{self.log.read_text()}") from None
 
     @property
     def ws(self) -> str:

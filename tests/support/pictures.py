@@ -18,6 +18,7 @@ from dashboard.gateway.discovery import running_gateways
 from tests.support.browser import ARGUMENTS, PATIENCE_MS, chromium_path
 from tests.support.page_parts import call_states, threads
 from tests.support.paths import ROOT
+from tests.support.waiting import eventually
 
 DOCS = ROOT / "docs"
 SIZE = ViewportSize(width=1200, height=750)
@@ -40,10 +41,7 @@ def _command(name: str, folder: str, *options: str) -> list[str]:
 
 
 async def _address(folder: Path) -> str:
-    async with asyncio.timeout(START_SECONDS):
-        while not (found := running_gateways(folder)):
-            await asyncio.sleep(0.1)
-    return found[0].url
+    return (await eventually(lambda: running_gateways(folder), START_SECONDS))[0].url
 
 
 async def _take(url: str) -> None:

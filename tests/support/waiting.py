@@ -52,6 +52,12 @@ def eventually_sync(condition: Callable[[], Value], seconds: float = PATIENCE, *
     return value
 
 
+async def turns_of_the_loop(count: int = 20) -> None:
+    """Let everything in this process that could go on go on: for tests that nothing happens."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
     """Cancel tasks, and wait until they have ended."""
     tasks = list(tasks)
