@@ -14,12 +14,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from websockets.asyncio.client import connect
-from websockets.exceptions import WebSocketException
 
 from actors import Settings
 from actors.cluster import local_ray
-from tests.support.gateway_requests import Json, create, finished, socket_events, stored
+from tests.support.gateway_requests import create, finished, follow_to_the_end, socket_events, stored
 from tests.support.gateways import Serve, Server
 from tests.support.paths import ROOT
 from tests.support.scripted_system import calls, noting, say
@@ -36,23 +34,6 @@ async def answer() -> str:
 
 system = AgentSystem("demo:instant").add_tool(answer).add_agent(name="clerk", description="-", prompt="-")
 """
-
-
-async def follow_to_the_end(server: Server, path: str) -> list[Json]:
-    """All stored events of a thread's run, across whatever happens to the gateway."""
-    seen: list[Json] = []
-    async with asyncio.timeout(60):
-        while not (seen and seen[-1]["type"] == "agent.completed"):
-            after = seen[-1]["seq"] if seen else 0
-            try:
-                async with connect(f"{server.ws}{path}?after={after}", proxy=None) as opened:
-                    while not (seen and seen[-1]["type"] == "agent.completed"):
-                        event = json.loads(await opened.recv())
-                        if event["seq"] is not None:
-                            seen.append(event)
-            except (OSError, WebSocketException):
-                await asyncio.sleep(0.05)
-    return seen
 
 
 @pytest.mark.kills

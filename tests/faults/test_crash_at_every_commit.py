@@ -42,7 +42,7 @@ def build(folder: Path) -> AgentSystem:
     @tool(safe=True)
     async def fetch(what: str, ctx: ToolContext) -> str:
         note("fetch", ctx)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # so that others commit while it is at work
         return f"{what} fetched"
 
     @tool(retry=RetryPolicy(attempts=3))
@@ -55,7 +55,7 @@ def build(folder: Path) -> AgentSystem:
     @tool(idempotent=False)
     async def charge(cents: int, ctx: ToolContext) -> str:
         note("charge", ctx)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # the same
         return f"charged {cents}"
 
     @tool(safe=True)

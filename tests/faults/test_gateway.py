@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from websockets.asyncio.client import connect
-from websockets.exceptions import WebSocketException
 
 from actors import Settings
 from actors.cluster import local_ray
 from agency.client import Client
 from dashboard.gateway.discovery import running_gateways
-from tests.support.gateway_requests import create, finished, stored
+from tests.support.gateway_requests import create, finished, follow_to_the_end, stored
 from tests.support.gateways import Server
 from tests.support.scripted_system import calls, noting, say
 from tests.support.waiting import eventually, eventually_sync
@@ -47,24 +43,6 @@ def kill_everything(data_dir: Path) -> int:
     return len(killed)
 
 
-async def follow(server: Server, path: str) -> list[Any]:
-    """All stored events to the end of the run, whatever happens to the other side."""
-    seen: list[Any] = []
-    async with asyncio.timeout(120):
-        while True:
-            after = seen[-1]["seq"] if seen else 0
-            try:
-                async with connect(f"{server.ws}{path}?after={after}", proxy=None, open_timeout=60) as opened:
-                    async for frame in opened:
-                        event = json.loads(frame)
-                        if event["seq"] is not None:
-                            seen.append(event)
-                        if event["type"] == "agent.completed":
-                            return seen
-            except (OSError, WebSocketException):
-                await asyncio.sleep(0.1)
-
-
 async def test_when_every_ray_process_is_killed_the_gateway_starts_it_anew_and_runs_go_on(
     server: Server, tmp_path: Path
 ) -> None:
@@ -74,7 +52,7 @@ async def test_when_every_ray_process_is_killed_the_gateway_starts_it_anew_and_r
         agency = http.post("/agencies").json()["id"]
         steps = [calls(noting(ledger, f"{n}", 0.3)) for n in range(12)]
         thread = create(http, agency, *steps, say("done"))
-    watching = asyncio.create_task(follow(server, f"/agency/{agency}/agent/{thread}/ws"))
+    watching = asyncio.create_task(follow_to_the_end(server, f"/agency/{agency}/agent/{thread}/ws"))
     await eventually(lambda: "end:3" in ledger.read_text())
     assert await asyncio.to_thread(kill_everything, server.settings.data_dir) > 5
     seen = await watching

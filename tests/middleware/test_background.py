@@ -644,7 +644,7 @@ async def test_files_for_an_agent_that_keeps_none_are_its_failure(tmp_path: Path
 
 async def test_agents_of_a_family_speak_with_parent_child_and_sibling(tmp_path: Path) -> None:
     heard: dict[str, list[str]] = {"a": [], "b": [], "boss": []}
-    spoken, done = asyncio.Event(), asyncio.Event()
+    asked, spoken, crossed, done = (asyncio.Event() for _ in range(4))
 
     async def worker(request: ModelRequest) -> Line:
         name = request.messages[0].content[-1]
@@ -660,7 +660,7 @@ async def test_agents_of_a_family_speak_with_parent_child_and_sibling(tmp_path: 
                 return call("send_message", to=sibling, text="hello sibling", call_id="across")
             return "a is done"
         if not heard["b"]:
-            await asyncio.sleep(0.001)
+            await crossed.wait()
             return call("check_tasks", call_id=f"look{replies(request)}")
         done.set()
         return "b is done"
@@ -679,8 +679,6 @@ async def test_agents_of_a_family_speak_with_parent_child_and_sibling(tmp_path: 
             return call("wait_for_tasks", call_id="wait")
         return "thanks"
 
-    asked = asyncio.Event()
-
     @tool
     async def listen() -> str:
         await asked.wait()
@@ -691,6 +689,8 @@ async def test_agents_of_a_family_speak_with_parent_child_and_sibling(tmp_path: 
             await super().deliver(parcel)
             if isinstance(parcel, Note) and parcel.to == "boss":
                 asked.set()
+            if isinstance(parcel, Note) and parcel.text == "hello sibling":
+                crossed.set()
 
     async with Listening(cast({"boss": boss_says, "worker": worker}, listen), tmp_path) as runtime:
         boss = await start(runtime)

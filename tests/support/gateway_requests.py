@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import httpx
 from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
 
 from tests.support.gateways import Server
 from tests.support.scripted_system import Line, script
@@ -52,6 +54,24 @@ async def socket_events(server: Server, path: str, **headers: str) -> AsyncItera
     async with connect(server.ws + path, additional_headers=headers, proxy=None) as socket:
         async for frame in socket:
             yield json.loads(frame)
+
+
+async def follow_to_the_end(server: Server, path: str, seconds: float = 120) -> list[Json]:
+    """All stored events of a thread to the end of its run, whatever happens to the other side meanwhile."""
+    seen: list[Json] = []
+    async with asyncio.timeout(seconds):
+        while True:
+            after = seen[-1]["seq"] if seen else 0
+            try:
+                async with connect(f"{server.ws}{path}?after={after}", proxy=None, open_timeout=60) as opened:
+                    async for frame in opened:
+                        event = json.loads(frame)
+                        if event["seq"] is not None:
+                            seen.append(event)
+                        if event["type"] == "agent.completed":
+                            return seen
+            except (OSError, WebSocketException):
+                await asyncio.sleep(0.05)  # as a client pauses before it tries again
 
 
 def assert_problem(answer: httpx.Response, status: int, code: str) -> str:

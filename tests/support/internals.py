@@ -1,7 +1,7 @@
 """The one seam through which tests reach what the product keeps to itself.
 
-It is for what no caller can cause (a timer that rings early) and for what no caller can see (that a buffer stays small,
-that a background task has ended). Whatever shows in events, envelopes or a thread's file is tested there instead.
+It is for what no caller can see: that a buffer stays small, that a background task has ended. Whatever shows in events,
+envelopes or a thread's file is tested there instead.
 """
 
 from __future__ import annotations
@@ -10,19 +10,6 @@ from actors import Cluster
 from actors.feeds.agency_watcher import AgencySubscription
 from actors.feeds.watcher import Subscription
 from actors.host.update_sender import UpdateSender
-from agency import Thread
-from agency.store.timers import timers
-
-
-def ring_early(thread: Thread) -> None:
-    """Have a thread's next timer ring, whatever the time is."""
-    (timer, _), *_ = timers(thread._store)
-    thread._driver.timers.due(timer)
-
-
-def buffered(subscription: Subscription) -> int:
-    """How many events wait for a reader."""
-    return len(subscription._buffer)
 
 
 def paused(subscription: Subscription) -> bool:

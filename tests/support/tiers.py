@@ -11,6 +11,8 @@ named there often is broken.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 MARKS = (
@@ -50,7 +52,7 @@ def print_repeats(reporter: pytest.TerminalReporter) -> None:
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """The last line of what failed the first time."""
+    """Where it failed the first time, and what was said there, in one line."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    said = str(report.longrepr if crash is None else crash.message).strip()
-    return said.splitlines()[0] if said else "no reason was given"
+    said = str(report.longrepr if crash is None else crash.message).strip().splitlines() or ["no reason was given"]
+    return said[-1] if crash is None else f"{Path(crash.path).name}:{crash.lineno}: {said[0]}"
