@@ -65,5 +65,5 @@ class Runtime(Protocol):
         `Interrupted`."""
 
     def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
-        """A thread has got further. This is called within its step, so it takes no time to speak of; what it raises
-        is logged and changes nothing."""
+        """A thread has committed. It waits meanwhile, so this must be quick; what it raises is logged and changes
+        nothing."""

@@ -102,42 +102,42 @@ class TracingObserver:
         self._provider = provider
         self._content = content
         self._tracer: Tracer | None = None if provider is None else _tracer_of(provider)
-        self._courses: dict[str, _Course] = {}
+        self._runs: dict[str, _RunTrace] = {}
 
     def observe(self, seen: Observation) -> None:
         if seen.type is EventType.RUN_STARTED:
-            self._courses[seen.thread.id] = _Course(seen.thread, seen.run, seen.at, self._content)
-        course = self._courses.get(seen.thread.id)
-        if course is None or course.run != seen.run:
+            self._runs[seen.thread.id] = _RunTrace(seen.thread, seen.run, seen.at, self._content)
+        run_trace = self._runs.get(seen.thread.id)
+        if run_trace is None or run_trace.run != seen.run:
             return  # the run began before this observer was added
-        for span in course.see(seen):
-            self._export(course, span)
+        for span in run_trace.see(seen):
+            self._export(run_trace, span)
         if seen.type in ENDINGS:
-            del self._courses[seen.thread.id]
+            del self._runs[seen.thread.id]
 
     def resumed(self, run: Resumed) -> None:
-        course = self._courses[run.thread.id] = _Course(run.thread, run.run, run.began, self._content)
+        run_trace = self._runs[run.thread.id] = _RunTrace(run.thread, run.run, run.began, self._content)
         for seen in run.turn:
-            course.see(seen)  # what has ended was exported when it did
-        course.mark_resumed()
+            run_trace.see(seen)  # what has ended was exported when it did
+        run_trace.mark_resumed()
 
     def left(self, thread_id: str) -> None:
-        self._courses.pop(thread_id, None)
+        self._runs.pop(thread_id, None)
 
     def flush(self) -> None:
         provider = self._provider or trace.get_tracer_provider()
         if isinstance(provider, TracerProvider):
             provider.force_flush()
 
-    def _export(self, course: _Course, span: _Span) -> None:
+    def _export(self, run_trace: _RunTrace, span: _Span) -> None:
         tracer = self._tracer or self._global_tracer()
         if tracer is None:
             return
-        wanted = _wanted.set((course.trace, span.id))
+        wanted = _wanted.set((run_trace.trace, span.id))
         try:
             made = tracer.start_span(
                 span.name,
-                context=_under(course, span, tracer),
+                context=_under(run_trace, span, tracer),
                 kind=span.kind,
                 attributes=span.attributes,
                 links=span.links,
@@ -194,20 +194,22 @@ class _DerivedIds(RandomIdGenerator):
         return False
 
 
-def _under(course: _Course, span: _Span, tracer: Tracer) -> Context:
+def _under(run_trace: _RunTrace, span: _Span, tracer: Tracer) -> Context:
     """Nothing but the span's parent: what else goes on in this process has nothing to do with it."""
     if span.parent is None:
         return Context()
-    if course.sampled is None:
-        root = course.root
-        asked = tracer.sampler.should_sample(Context(), course.trace, root.name, root.kind, root.attributes, root.links)
-        course.sampled = asked.decision is Decision.RECORD_AND_SAMPLE
-    flags = TraceFlags(TraceFlags.SAMPLED if course.sampled else TraceFlags.DEFAULT)
-    parent = SpanContext(course.trace, span.parent, is_remote=False, trace_flags=flags)
+    if run_trace.sampled is None:
+        root = run_trace.root
+        asked = tracer.sampler.should_sample(
+            Context(), run_trace.trace, root.name, root.kind, root.attributes, root.links
+        )
+        run_trace.sampled = asked.decision is Decision.RECORD_AND_SAMPLE
+    flags = TraceFlags(TraceFlags.SAMPLED if run_trace.sampled else TraceFlags.DEFAULT)
+    parent = SpanContext(run_trace.trace, span.parent, is_remote=False, trace_flags=flags)
     return trace.set_span_in_context(NonRecordingSpan(parent), Context())
 
 
-class _Course:
+class _RunTrace:
     """One run: its spans under way."""
 
     def __init__(self, thread: ThreadMetadata, run: int, began: int, content: bool) -> None:

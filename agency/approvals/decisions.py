@@ -73,7 +73,7 @@ def checked_decisions(
 
 def _refuse(thread_id: str, name: str, waiting: Mapping[str, PendingCall]) -> NoReturn:
     if name.startswith(f"{thread_id}:"):
-        raise WrongState(f"what {name!r} names was answered already, or has changed: look at what waits now")
+        raise WrongState(f"what {name!r} names was decided already, or has changed: look at what waits now")
     raise InvalidInput(f"[{name!r:.100}] do not wait for a person; {sorted(waiting)} do")
 
 

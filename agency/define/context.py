@@ -114,7 +114,7 @@ class ToolContext:
         return [known[name] for name in children]
 
     def send(self, to: str, text: str) -> None:
-        """Say something to another agent of the family: it joins that agent's run at its next step.
+        """Say something to another agent of the family: it joins that agent's run at its next turn.
 
         `to` is `parent`, a child's thread id, or that of another child of the same parent.
         """

@@ -1,8 +1,9 @@
 """Middleware: capabilities that hook into a thread's run.
 
 A middleware has a `name`, `tags` that decide which agents get it, and any of the hooks below. Hooks run in the order
-in which the middleware were registered. What a hook writes through `ctx.store` is committed with the step it is part
-of. A hook that raises ends the run with ERR_HOOK under its own name; it is never taken for a failure of the model.
+in which the middleware were registered. What a hook writes through `ctx.store` is committed in one
+transaction with what it reacts to. A hook that raises ends the run with ERR_HOOK under its own name; it is never taken
+for a failure of the model.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ class Middleware(Generic[Config]):
         """A call failed."""
 
     async def on_resume(self, ctx: HookContext[Config], reason: str, decisions: Mapping[str, Decision]) -> None:
-        """A person has answered, or lifted a limit."""
+        """A person has decided, or lifted a limit."""
 
     async def on_child_report(self, ctx: HookContext[Config], child: ChildReport) -> None:
         """A child thread has reported."""

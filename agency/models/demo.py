@@ -24,6 +24,7 @@ from pydantic import JsonValue
 
 from agency.errors import ModelError
 from agency.messages import Message, ToolCall, Usage
+from agency.models.demo_arguments import at, made_up_arguments, strings
 from agency.models.interface import Capability, ModelRequest, OnDelta, ToolSpec
 from agency.turn.effects import ModelReply
 
@@ -126,7 +127,7 @@ class Scene:
     def agents(self) -> list[str]:
         """Whom `task` can be given to."""
         schema = self.tools["task"].parameters if "task" in self.tools else {}
-        return _strings(_at(schema, "properties", "subagentType", "enum"))
+        return strings(at(schema, "properties", "subagentType", "enum"))
 
     @property
     def own_tools(self) -> list[str]:
@@ -229,8 +230,12 @@ def try_own_tool(scene: Scene) -> Speech | None:
     """The agent has a tool of its own that was not called yet: call it, once."""
     for name in scene.own_tools:
         if name in scene.offered and not scene.calls_of(name):
-            return f"Now {name}.", [(name, made_up_arguments(scene, scene.tools[name]))]
+            return f"Now {name}.", [(name, _arguments(scene, scene.tools[name]))]
     return None
+
+
+def _arguments(scene: Scene, tool: ToolSpec) -> dict[str, JsonValue]:
+    return made_up_arguments(tool, scene.topic, REPORT if scene.succeeded("write_file") else None)
 
 
 def tick_off(scene: Scene) -> Speech | None:
@@ -346,86 +351,6 @@ def _listed(names: Iterable[object]) -> str:
 
 def _one_line(text: str, width: int) -> str:
     return textwrap.shorten(text, width, placeholder=" …")
-
-
-# Arguments for a tool that it knows only by its JSON schema.
-
-_BY_FORMAT: dict[JsonValue, str] = {
-    "date": "2025-01-01",
-    "date-time": "2025-01-01T12:00:00Z",
-    "time": "12:00:00Z",
-    "email": "demo@example.com",
-    "uri": "https://example.com/",
-    "uuid": "00000000-0000-4000-8000-000000000000",
-}
-_DEEPEST = 8
-"""Schemas may refer to themselves."""
-
-
-def made_up_arguments(scene: Scene, tool: ToolSpec) -> dict[str, JsonValue]:
-    """The arguments that a tool requires, made up from its schema and the user's words."""
-    return _made_up_object(scene, tool.parameters, tool.parameters, 0)
-
-
-def _made_up_object(scene: Scene, root: JsonValue, schema: JsonValue, depth: int) -> dict[str, JsonValue]:
-    required = _strings(_at(schema, "required"))
-    return {name: _made_up(scene, root, _at(schema, "properties", name), name, depth + 1) for name in required}
-
-
-def _made_up(scene: Scene, root: JsonValue, schema: JsonValue, name: str, depth: int) -> JsonValue:
-    if not isinstance(schema, dict) or depth > _DEEPEST:
-        return scene.topic
-    if isinstance(reference := schema.get("$ref"), str):
-        return _made_up(scene, root, _at(root, *reference.removeprefix("#/").split("/")), name, depth + 1)
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    for key in ("enum", "examples"):
-        if isinstance(values := schema.get(key), list) and values:
-            return values[0]
-    for key in ("anyOf", "oneOf", "allOf"):
-        if isinstance(choices := schema.get(key), list) and choices:
-            return _made_up(scene, root, choices[0], name, depth + 1)
-    match schema.get("type"):
-        case "boolean":
-            return True
-        case "integer" | "number":
-            return _made_up_number(schema)
-        case "array":
-            return [_made_up(scene, root, schema.get("items"), name, depth + 1)]
-        case "object":
-            return _made_up_object(scene, root, schema, depth)
-        case "null":
-            return None
-        case _:
-            return _made_up_string(scene, schema, name)
-
-
-def _made_up_number(schema: Mapping[str, JsonValue]) -> JsonValue:
-    least, above = schema.get("minimum"), schema.get("exclusiveMinimum")
-    if isinstance(least, int | float):
-        return least
-    return above + 1 if isinstance(above, int | float) else 1
-
-
-def _made_up_string(scene: Scene, schema: Mapping[str, JsonValue], name: str) -> str:
-    if schema.get("format") in _BY_FORMAT:
-        return _BY_FORMAT[schema["format"]]
-    if re.search(r"path|file", name, re.I) and scene.succeeded("write_file"):
-        return REPORT
-    longest = schema.get("maxLength")
-    return scene.topic[:longest] if isinstance(longest, int) else scene.topic
-
-
-def _at(value: JsonValue, *keys: str) -> JsonValue:
-    """What is at a path inside JSON; None if there is nothing."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _strings(value: JsonValue) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 # The reply.

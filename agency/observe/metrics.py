@@ -102,7 +102,7 @@ class MetricsObserver:
 
     def __init__(self, *, window: int = 1_000) -> None:
         self._lock = threading.Lock()
-        self._courses: dict[str, _Course] = {}
+        self._runs: dict[str, _RunProgress] = {}
         self._counts: Counter[EventType] = Counter()
         self._usage = Usage()
         self._hits = self._misses = 0
@@ -123,14 +123,14 @@ class MetricsObserver:
 
     def resumed(self, run: Resumed) -> None:
         with self._lock:
-            course = self._courses[run.thread.id] = _Course()
+            followed = self._runs[run.thread.id] = _RunProgress()
             for seen in run.turn:
-                course.see(seen)
-            course.interrupted()
+                followed.see(seen)
+            followed.interrupted()
 
     def left(self, thread_id: str) -> None:
         with self._lock:
-            self._courses.pop(thread_id, None)
+            self._runs.pop(thread_id, None)
 
     def snapshot(self) -> Snapshot:
         with self._lock:
@@ -159,7 +159,7 @@ class MetricsObserver:
                     latency_ms_p95=percentile(latencies, 0.95),
                 ),
                 approvals=ApprovalFigures(
-                    pending=sum(len(course.asked) for course in self._courses.values()),
+                    pending=sum(len(followed.asked) for followed in self._runs.values()),
                     granted=granted,
                     denied=self._decisions["deny"],
                 ),
@@ -196,16 +196,16 @@ class MetricsObserver:
             self._known_usd += cost
 
     def _follow(self, seen: Observation) -> None:
-        course = self._courses.get(seen.thread.id)
-        if course is None:
-            course = self._courses[seen.thread.id] = _Course()
-        ended = course.see(seen)
+        followed = self._runs.get(seen.thread.id)
+        if followed is None:
+            followed = self._runs[seen.thread.id] = _RunProgress()
+        ended = followed.see(seen)
         if ended is not None:
             self._turns += 1
             if ended.whole:
                 self._latencies.append(ended.worked)
         if seen.type in ENDINGS:
-            del self._courses[seen.thread.id]
+            del self._runs[seen.thread.id]
 
 
 @dataclass(slots=True)
@@ -224,7 +224,7 @@ class _Turn:
 
 
 @dataclass(slots=True)
-class _Course:
+class _RunProgress:
     """How far the run of a thread has got."""
 
     asked: set[str] = field(default_factory=set)

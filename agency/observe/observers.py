@@ -2,9 +2,9 @@
 
     system = AgentSystem(…).observe(MetricsObserver()).observe(TracingObserver())
 
-They are called within the step of the thread, after the commit, each event once and in order, so an observer takes no
-time to speak of and awaits nothing. Nor can it break anything: what it raises is logged, once a minute at most, and the
-others get their events all the same. What an observer sees is what events hold.
+They are called by the thread right after its commit, each event once and in order, and the thread waits meanwhile: an
+observer must be quick, and awaits nothing. It cannot break anything: what it raises is logged, once a minute at most,
+and the others get their events all the same. What an observer sees is what events hold.
 
 An event happens in one process, and observers in other processes do not see it. But a run may begin in one and end
 in another: after a crash, or because it left memory while it waited for a person. An observer that follows runs
@@ -180,7 +180,8 @@ def _observation(
 
 
 def _interrupt_later(interrupt: KeyboardInterrupt) -> None:
-    """A step that was interrupted half-way would leave its thread ahead of its file."""
+    """Raise it from the event loop: raised here, it would cut `Driver.advance` short and leave the machine ahead of
+    its file."""
 
     def interrupt_now() -> NoReturn:
         raise interrupt

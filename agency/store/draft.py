@@ -27,7 +27,7 @@ NOTHING: Mark = (0, 0, 0, 0)
 
 
 When = Literal["next_step", "next_run", "now"]
-"""When a message joins the conversation: at the run's next step, in the run after it, or at once, in the place of what
+"""When a message joins the conversation: at the run's next turn, in the run after it, or at once, in the place of what
 is being done."""
 
 

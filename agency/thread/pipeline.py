@@ -178,7 +178,7 @@ class Pipeline:
 
     def _ask_for_agency(self, reply: ModelReply, review: Review) -> None:
         """An agency's policy holds for all its agents, also for those without the middleware that asks. For the calls
-        that it is about, it alone decides what happens if no person answers."""
+        that it is about, it alone decides what happens if no person decides."""
         policy = self._policy()
         for call in reply.tool_calls if policy.rules else ():
             risk = ruled_risk(call, self.tools.get(call.name), policy.rules)

@@ -205,7 +205,7 @@ class Thread:
         output_schema: OutputType | None = None,
         when: When = "next_step",
     ) -> Accepted:
-        """Start a run with a message. During a run, the message joins it at its next step; with `when="next_run"` it
+        """Start a run with a message. During a run, the message joins it at its next turn; with `when="next_run"` it
         starts the run after it; with `when="now"` it interrupts it: the model or the tools that are at work are
         stopped, finished calls keep their results, and the run goes on with the message.
 

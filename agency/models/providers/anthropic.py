@@ -36,7 +36,7 @@ from agency.models.providers.conversation import (
     with_results,
 )
 from agency.models.providers.entry import Provider
-from agency.models.providers.failures import Account, Exchange, count, failure
+from agency.models.providers.failures import Account, ModelExchange, count, failure
 from agency.models.providers.pools import Pools, connections, patience
 from agency.models.providers.schemas import for_anthropic, in_words
 from agency.turn.effects import ModelReply, ReplyStop
@@ -111,7 +111,7 @@ class Messages:
         return (client.api_key, client.auth_token)
 
     async def ask(
-        self, client: AsyncAnthropic, request: ModelRequest, exchange: Exchange, on_delta: OnDelta
+        self, client: AsyncAnthropic, request: ModelRequest, exchange: ModelExchange, on_delta: OnDelta
     ) -> ModelReply:
         import anthropic
 
@@ -361,7 +361,7 @@ class _Block:
 
 
 async def _read(
-    stream: AsyncStream[RawMessageStreamEvent], model: str, exchange: Exchange, on_delta: OnDelta
+    stream: AsyncStream[RawMessageStreamEvent], model: str, exchange: ModelExchange, on_delta: OnDelta
 ) -> ModelReply | None:
     """The reply, or None if it ended before it was whole."""
     blocks: dict[int, _Block] = {}

@@ -95,7 +95,7 @@ def count(said: int | None) -> int:
 
 
 @dataclass(slots=True)
-class Exchange:
+class ModelExchange:
     """One request and its reply. `secrets` are never part of a message."""
 
     sdk: ModuleType
@@ -123,15 +123,15 @@ class Account:
     def no_key(self, why: str) -> ModelError:
         return failure("ERR_AUTH", f"there is no key for {self.provider}: {why}")
 
-    def cut_short(self, exchange: Exchange) -> ModelError:
+    def cut_short(self, exchange: ModelExchange) -> ModelError:
         """For a reply that ended before it was whole."""
         message = f"the reply of {self.provider} ended before it was whole; if it always does, check {self.address}"
         return failure("ERR_STREAM_INCOMPLETE", message, request_id=exchange.request_id)
 
     @contextmanager
-    def failures(self, sdk: ModuleType, secrets: Sequence[str | None]) -> Iterator[Exchange]:
+    def failures(self, sdk: ModuleType, secrets: Sequence[str | None]) -> Iterator[ModelExchange]:
         """Whatever the SDK raises within is raised as a `ModelError`."""
-        exchange = Exchange(sdk, secrets)
+        exchange = ModelExchange(sdk, secrets)
         try:
             yield exchange
         except ModelError as error:
@@ -144,7 +144,7 @@ class Account:
             told.usage = exchange.usage
             raise told from None
 
-    def _told(self, error: Exception, exchange: Exchange) -> ModelError | None:
+    def _told(self, error: Exception, exchange: ModelExchange) -> ModelError | None:
         sdk = exchange.sdk
         if isinstance(error, sdk.APIConnectionError) or _is_of_the_wire(error):
             return self._unreached(error, exchange)
@@ -157,7 +157,7 @@ class Account:
             return failure("ERR_STREAM_PARSE", message, request_id=exchange.request_id)
         return None
 
-    def _unreached(self, error: Exception, exchange: Exchange) -> ModelError:
+    def _unreached(self, error: Exception, exchange: ModelExchange) -> ModelError:
         if _is_timeout(error):
             message = f"{self.provider} did not answer in time"
             return failure("ERR_TIMEOUT", message, request_id=exchange.request_id)
@@ -166,7 +166,7 @@ class Account:
         hint = f"check the network and {self.address}"
         return failure("ERR_CONNECTION", f"there is no connection to {self.provider}: {hint}")
 
-    def _answered(self, error: Exception, exchange: Exchange) -> ModelError:
+    def _answered(self, error: Exception, exchange: ModelExchange) -> ModelError:
         status, said = getattr(error, "status_code", 200), _said(error)
         code = _code(status, said)
         message = self._message(code, status, _words(said, exchange.secrets))

@@ -17,7 +17,7 @@ from agency.models.interface import Capability, ModelParams, ModelRequest, OnDel
 from agency.models.providers import pricing
 from agency.models.providers.anthropic import Messages
 from agency.models.providers.entry import NoSecret, Provider, is_reference, secret
-from agency.models.providers.failures import Account, Exchange, failure
+from agency.models.providers.failures import Account, ModelExchange, failure
 from agency.models.providers.openai import ChatCompletions
 from agency.turn.effects import ModelReply
 
@@ -36,7 +36,9 @@ class Api(Protocol):
 
     def secrets(self, client: Any) -> Sequence[str | None]: ...
 
-    async def ask(self, client: Any, request: ModelRequest, exchange: Exchange, on_delta: OnDelta) -> ModelReply: ...
+    async def ask(
+        self, client: Any, request: ModelRequest, exchange: ModelExchange, on_delta: OnDelta
+    ) -> ModelReply: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from agency.models.providers.conversation import (
     with_results,
 )
 from agency.models.providers.entry import Provider
-from agency.models.providers.failures import Account, Exchange, count
+from agency.models.providers.failures import Account, ModelExchange, count
 from agency.models.providers.pools import Pools, connections, patience
 from agency.models.providers.schemas import for_openai, in_words
 from agency.turn.effects import ModelReply, ReplyStop
@@ -94,7 +94,7 @@ class ChatCompletions:
         return (client.api_key,)
 
     async def ask(
-        self, client: AsyncOpenAI, request: ModelRequest, exchange: Exchange, on_delta: OnDelta
+        self, client: AsyncOpenAI, request: ModelRequest, exchange: ModelExchange, on_delta: OnDelta
     ) -> ModelReply:
         model = f"{self._account.provider}:{request.model}"
         stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(
@@ -324,7 +324,7 @@ class _Thoughts:
 
 
 async def _read(
-    stream: AsyncStream[ChatCompletionChunk], model: str, exchange: Exchange, on_delta: OnDelta
+    stream: AsyncStream[ChatCompletionChunk], model: str, exchange: ModelExchange, on_delta: OnDelta
 ) -> ModelReply | None:
     """The reply, or None if it ended before it was whole."""
     text: list[str] = []
