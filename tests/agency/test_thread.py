@@ -515,17 +515,19 @@ async def test_used_up_tokens_pause_the_run_until_a_person_lifts_the_limit(build
 
 
 async def test_used_up_time_interrupts_a_model_call_and_pauses_the_run(build: Build) -> None:
+    lifted = asyncio.Event()
+
     async def script(request: ModelRequest) -> Line:
-        if len(model.requests) == 1:
-            await asyncio.Event().wait()
+        await lifted.wait()
         return "done"
 
-    runtime, model = build(script)
+    runtime, _ = build(script)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", limits=Limits(time_ms=20))
+        await thread.send("go", limits=Limits(time_ms=100))
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code) == ("paused", "ERR_TIME_LIMIT")
+        lifted.set()
         await thread.lift_limits(time_ms=60_000)
         assert (await thread.wait(PATIENCE)).data == "done"
 
