@@ -1,6 +1,6 @@
 import { LucideProvider } from "lucide-react";
 import { useEffect, useState } from "react";
-import { agencies, loadAgencies } from "@/app/agencies";
+import { agencies, loadAgencies } from "@/agencies/agencyList";
 import { Shell } from "@/app/Shell";
 import { SignIn } from "@/app/SignIn";
 import { closeAll } from "@/live/hooks";

@@ -1,4 +1,4 @@
-import { agencies } from "@/app/agencies";
+import { agencies } from "@/agencies/agencyList";
 import css from "@/app/ConnectionNote.module.css";
 import { useAgency, useThread } from "@/live/hooks";
 import { useStore } from "@/live/store";

@@ -1,8 +1,7 @@
 import { MenuIcon, XIcon } from "lucide-react";
 import { Suspense, useEffect, useMemo, useRef, useState } from "react";
-import { agencies } from "@/app/agencies";
+import { agencies } from "@/agencies/agencyList";
 import { ConnectionNote } from "@/app/ConnectionNote";
-import { NewThreadDialog } from "@/app/NewThread";
 import { useNotifications } from "@/app/notifications";
 import { pageFor } from "@/app/pages";
 import css from "@/app/Shell.module.css";
@@ -13,6 +12,7 @@ import { useAgency } from "@/live/hooks";
 import { useStore } from "@/live/store";
 import { navigate, useRoute } from "@/router/router";
 import { type Route, to } from "@/router/routes";
+import { NewThreadDialog } from "@/threads/NewThread";
 import { Boundary } from "@/ui/Boundary";
 import { Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";

@@ -1,8 +1,8 @@
 // Which page belongs to which address; each is loaded when it is first opened.
 
 import { lazy, type ReactNode, useState } from "react";
+import { NewAgency } from "@/agencies/agencyDialogs";
 import type { Agency } from "@/api/types";
-import { NewAgency } from "@/app/sidebar/agencyDialogs";
 import type { Route } from "@/router/routes";
 import { Empty, Loading } from "@/ui/Empty";
 

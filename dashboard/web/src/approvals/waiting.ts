@@ -1,7 +1,7 @@
 // What waits for a person, at a thread: its own calls, and those of every thread below it.
 
 import type { Approval, Decision, PendingCall, RunEnvelope, Subagent, ThreadSummary } from "@/api/types";
-import { ancestors } from "@/app/sidebar/tree";
+import { ancestors } from "@/threads/threadTree";
 
 /** A call that waits. */
 export interface Asked {

@@ -1,8 +1,8 @@
 import { ChevronDownIcon, PencilIcon, PlusIcon, Trash2Icon } from "lucide-react";
 import { useState } from "react";
+import { DeleteAgency, NewAgency, RenameAgency } from "@/agencies/agencyDialogs";
 import type { Agency } from "@/api/types";
 import css from "@/app/sidebar/AgencySwitcher.module.css";
-import { DeleteAgency, NewAgency, RenameAgency } from "@/app/sidebar/agencyDialogs";
 import icon from "@/icon.svg";
 import { navigate } from "@/router/router";
 import { to } from "@/router/routes";

@@ -20,11 +20,11 @@ import { AgencySwitcher } from "@/app/sidebar/AgencySwitcher";
 import { NotifyButton } from "@/app/sidebar/NotifyButton";
 import css from "@/app/sidebar/Sidebar.module.css";
 import { ThreadTree } from "@/app/sidebar/ThreadTree";
-import { FILTERS, type Filter, tally } from "@/app/sidebar/tree";
 import { useAgency } from "@/live/hooks";
 import { Link } from "@/router/router";
 import { type AgencyPage, type Route, to } from "@/router/routes";
 import { number, short } from "@/text/format";
+import { FILTERS, type Filter, tally } from "@/threads/threadTree";
 import { IconButton } from "@/ui/IconButton";
 import { toggleTheme, useTheme } from "@/ui/theme";
 

@@ -3,12 +3,12 @@ import { ChevronRightIcon } from "lucide-react";
 import { type KeyboardEvent, memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { ThreadSummary } from "@/api/types";
 import css from "@/app/sidebar/ThreadTree.module.css";
-import { type Filter, type Row, rows, tree } from "@/app/sidebar/tree";
 import { useStore } from "@/live/store";
 import { titles } from "@/live/titles";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, money, statusOf } from "@/text/format";
+import { type Filter, type Row, rows, tree } from "@/threads/threadTree";
 import { Dot } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 

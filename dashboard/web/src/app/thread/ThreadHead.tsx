@@ -11,13 +11,13 @@ import {
 } from "lucide-react";
 import { useState } from "react";
 import * as api from "@/api/threads";
-import { ancestors } from "@/app/sidebar/tree";
 import css from "@/app/thread/ThreadHead.module.css";
 import { useAgency, useAgencyStore, useThread, useThreadStore } from "@/live/hooks";
 import type { ThreadNow } from "@/live/thread";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { count, duration, isActive, money, number, total } from "@/text/format";
+import { ancestors } from "@/threads/threadTree";
 import { Confirm } from "@/ui/Confirm";
 import { Menu } from "@/ui/Menu";
 import { Status } from "@/ui/Status";

@@ -1,8 +1,8 @@
 import { useMemo } from "react";
+import { agencies } from "@/agencies/agencyList";
 import { getHealth, getStatus } from "@/api/installation";
 import { asProblem, type Problem } from "@/api/problem";
 import type { InstallationStatus } from "@/api/types";
-import { agencies } from "@/app/agencies";
 import { useStore } from "@/live/store";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";

@@ -4,16 +4,16 @@ import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } f
 import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
+import { EventJson } from "@/run/EventJson";
+import { ForkButton } from "@/run/ForkButton";
 import { count, number } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
+import { saveFile } from "@/ui/saveFile";
 import { Toolbar, ToolbarOption, ToolbarOptions, ToolbarSearch, toggled } from "@/ui/Toolbar";
-import { EventJson } from "@/views/events/EventJson";
 import css from "@/views/events/EventsView.module.css";
-import { ForkButton } from "@/views/events/ForkDialog";
 import { AREA_WORDS, AREAS, type Area, areaOf, matching, precise, summary } from "@/views/events/filter";
 import { Lineage } from "@/views/events/Lineage";
-import { save } from "@/views/files/save";
 import type { ThreadViewProps } from "@/views/tabs";
 
 const ROW = 28;
@@ -97,7 +97,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
           className="button small"
           title="Save the events that are shown, as JSON"
           onClick={() =>
-            save(new Blob([JSON.stringify(shown, null, 2)], { type: "application/json" }), `${thread}-events.json`)
+            saveFile(new Blob([JSON.stringify(shown, null, 2)], { type: "application/json" }), `${thread}-events.json`)
           }
         >
           Save

@@ -4,10 +4,10 @@ import { useThreadState, useThreadStore } from "@/live/hooks";
 import { CopyButton } from "@/ui/CopyButton";
 import { Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
+import { saveFile } from "@/ui/saveFile";
 import { Toolbar, ToolbarOption, ToolbarOptions } from "@/ui/Toolbar";
 import { JsonTree } from "@/views/events/JsonTree";
 import css from "@/views/events/StateView.module.css";
-import { save } from "@/views/files/save";
 import type { ThreadViewProps } from "@/views/tabs";
 
 const PARTS = ["state", "run", "envelope"] as const;
@@ -37,7 +37,7 @@ export default function StateView({ agency, thread }: ThreadViewProps) {
         <button
           type="button"
           className="button small"
-          onClick={() => save(new Blob([text()], { type: "application/json" }), `${thread}-${part}.json`)}
+          onClick={() => saveFile(new Blob([text()], { type: "application/json" }), `${thread}-${part}.json`)}
         >
           JSON
         </button>

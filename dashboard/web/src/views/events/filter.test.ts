@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { Recording } from "@/testing/recording";
 import { AREAS, matching, summary } from "@/views/events/filter";
-import { Recording } from "@/views/graph/events.fixture";
 
 const { events } = new Recording().begin().step(1).call("a").output("a").step(2).end();
 

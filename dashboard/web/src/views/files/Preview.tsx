@@ -3,11 +3,11 @@ import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import { bytes, count } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
+import { saveFile } from "@/ui/saveFile";
 import { CodeLines } from "@/views/files/CodeLines";
 import { type Content, isMarkdown, LONG } from "@/views/files/content";
 import { DiffView } from "@/views/files/DiffView";
 import css from "@/views/files/Preview.module.css";
-import { save } from "@/views/files/save";
 import { type Version, withCurrent } from "@/views/files/versions";
 
 const Markdown = lazy(() => import("@/ui/Markdown"));
@@ -63,7 +63,7 @@ export function Preview({ path, content, versions, onDelete }: Props) {
         <button
           type="button"
           className="button small"
-          onClick={() => save(content.blob, path.split("/").at(-1) ?? "file")}
+          onClick={() => saveFile(content.blob, path.split("/").at(-1) ?? "file")}
         >
           Download
         </button>

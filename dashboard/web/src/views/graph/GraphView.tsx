@@ -2,20 +2,20 @@ import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } f
 import type { ThreadEvent } from "@/api/types";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
+import { NodePanel } from "@/run/NodePanel";
+import { type GraphNode, graphOf, KINDS, type RunGraph } from "@/run/runGraph";
+import { KIND_WORDS } from "@/run/words";
 import { count } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
+import { saveFile } from "@/ui/saveFile";
 import { Toolbar, ToolbarButtons, ToolbarSearch, ZoomButtons } from "@/ui/Toolbar";
 import { resolvedColor, useTheme } from "@/ui/theme";
-import { save } from "@/views/files/save";
 import { fold } from "@/views/graph/folding";
 import css from "@/views/graph/GraphView.module.css";
 import { layout, lineWidth } from "@/views/graph/layout";
-import { type GraphNode, graphOf, KINDS, type RunGraph } from "@/views/graph/model";
-import { NodePanel } from "@/views/graph/NodePanel";
 import { NodeTable } from "@/views/graph/NodeTable";
 import { Picture } from "@/views/graph/picture";
 import { found } from "@/views/graph/search";
-import { KIND_WORDS } from "@/views/graph/words";
 import type { ThreadViewProps } from "@/views/tabs";
 
 const ZOOM = 1.3;
@@ -161,7 +161,7 @@ function Graph({ agency, thread, events, graph }: Props) {
               title="Save the graph as a picture"
               onClick={async () => {
                 const made = await picture.current?.png(resolvedColor("--bg"));
-                if (made) save(made, `${thread}-graph.png`);
+                if (made) saveFile(made, `${thread}-graph.png`);
               }}
             >
               PNG

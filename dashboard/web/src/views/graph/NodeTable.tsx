@@ -1,8 +1,8 @@
 import { memo } from "react";
+import type { GraphNode } from "@/run/runGraph";
+import { KIND_WORDS, STATUS_WORDS } from "@/run/words";
 import { clock, duration } from "@/text/format";
-import type { GraphNode } from "@/views/graph/model";
 import css from "@/views/graph/NodeTable.module.css";
-import { KIND_WORDS, STATUS_WORDS } from "@/views/graph/words";
 
 interface Props {
   nodes: readonly GraphNode[];

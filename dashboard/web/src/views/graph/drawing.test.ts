@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { longRun, Recording } from "@/views/graph/events.fixture";
+import { graphOf } from "@/run/runGraph";
+import { longRun, Recording } from "@/testing/recording";
 import { fold, isFold } from "@/views/graph/folding";
 import { detour, layout, lineWidth, segments } from "@/views/graph/layout";
-import { graphOf } from "@/views/graph/model";
 import { found } from "@/views/graph/search";
 
 const NONE: ReadonlySet<string> = new Set();

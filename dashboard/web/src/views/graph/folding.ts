@@ -1,7 +1,7 @@
 // Long runs are folded: their steps in the middle become a few nodes that stand for many, until somebody opens them.
 // That is for drawing only; the table beside the graph always has every node.
 
-import type { GraphEdge, GraphNode, RunGraph } from "@/views/graph/model";
+import type { GraphEdge, GraphNode, RunGraph } from "@/run/runGraph";
 
 /** A run with more steps than this is folded, except for its first and last steps. */
 const LONG = 24;

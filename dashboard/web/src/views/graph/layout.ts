@@ -2,7 +2,7 @@
 // other, and on a new line when there is no more room; a run begins a line. Nodes that are there keep their places when
 // more come, so a graph that grows does not jump.
 
-import type { GraphEdge } from "@/views/graph/model";
+import type { GraphEdge } from "@/run/runGraph";
 
 export const NODE_WIDTH = 160;
 const COLUMN = 200;

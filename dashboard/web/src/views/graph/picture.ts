@@ -1,12 +1,12 @@
 // The graph on its canvas. Only what has changed is touched, so that a run with thousands of nodes can be watched live.
 
 import cytoscape, { type Core, type ElementDefinition, type NodeSingular } from "cytoscape";
+import type { GraphEdge } from "@/run/runGraph";
+import { SIGNS } from "@/run/words";
 import type { Drawing, Drawn } from "@/views/graph/folding";
 import { isFold } from "@/views/graph/folding";
 import { detour, type Place, segments } from "@/views/graph/layout";
-import type { GraphEdge } from "@/views/graph/model";
 import { styleOf } from "@/views/graph/style";
-import { SIGNS } from "@/views/graph/words";
 
 const LABEL_CHARS = 21;
 const MARGIN = 28;

@@ -1,4 +1,4 @@
-import type { GraphNode } from "@/views/graph/model";
+import type { GraphNode } from "@/run/runGraph";
 
 /** The nodes whose words hold all words of a search, whatever their case. An empty search finds nothing. */
 export function found(nodes: readonly GraphNode[], search: string): GraphNode[] {

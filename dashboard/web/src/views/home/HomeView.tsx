@@ -1,12 +1,12 @@
 import { useMemo } from "react";
-import { NewThreadForm } from "@/app/NewThread";
-import { tally } from "@/app/sidebar/tree";
 import { useAgency } from "@/live/hooks";
 import { useStore } from "@/live/store";
 import { titles } from "@/live/titles";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, count, money, short, total } from "@/text/format";
+import { NewThreadForm } from "@/threads/NewThread";
+import { tally } from "@/threads/threadTree";
 import { Empty, Loading } from "@/ui/Empty";
 import { PageHead } from "@/ui/PageHead";
 import { Status } from "@/ui/Status";

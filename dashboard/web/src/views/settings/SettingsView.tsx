@@ -1,6 +1,6 @@
 import { useState } from "react";
-import { agencies } from "@/app/agencies";
-import { DeleteAgency, RenameAgency } from "@/app/sidebar/agencyDialogs";
+import { DeleteAgency, RenameAgency } from "@/agencies/agencyDialogs";
+import { agencies } from "@/agencies/agencyList";
 import { useStore } from "@/live/store";
 import { dateTime } from "@/text/format";
 import { PageHead } from "@/ui/PageHead";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { Recording } from "@/views/graph/events.fixture";
-import { graphOf } from "@/views/graph/model";
+import { graphOf } from "@/run/runGraph";
+import { Recording } from "@/testing/recording";
 import { marks, scaleOf } from "@/views/timeline/scale";
 import { isMoving, spansOf } from "@/views/timeline/spans";
 

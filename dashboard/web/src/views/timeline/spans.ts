@@ -1,6 +1,6 @@
 // The rows of a waterfall: the nodes of the graph, each from its start to its end, below what it is a part of.
 
-import type { GraphNode, RunGraph } from "@/views/graph/model";
+import type { GraphNode, RunGraph } from "@/run/runGraph";
 
 export interface Span {
   readonly node: GraphNode;

@@ -1,13 +1,13 @@
 import { type FormEvent, useRef, useState } from "react";
 import { Once } from "@/api/once";
 import { createThread, invoke, writeFile } from "@/api/threads";
-import css from "@/app/NewThread.module.css";
 import { AttachButton, AttachmentList } from "@/attach/AttachmentList";
 import { binariesOf, filesOf, imagesOf } from "@/attach/attachments";
 import { useAttachments } from "@/attach/useAttachments";
 import { useAgency, useAgencyStore } from "@/live/hooks";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
+import css from "@/threads/NewThread.module.css";
 import { Dialog } from "@/ui/Dialog";
 import { Refusal } from "@/ui/Refusal";
 import { useAction } from "@/ui/useAction";

@@ -121,8 +121,3 @@ export function ancestors(threads: ReadonlyMap<string, ThreadSummary>, id: strin
   }
   return found;
 }
-
-/** Whether a thread is below another one. */
-export function descends(threads: ReadonlyMap<string, ThreadSummary>, id: string, from: string): boolean {
-  return ancestors(threads, id).some((each) => each.id === from);
-}

@@ -1,7 +1,7 @@
 // What kinds and states are called, and the signs that tell states apart without colour.
 
+import type { Kind, NodeStatus } from "@/run/runGraph";
 import type { Tone } from "@/text/format";
-import type { Kind, NodeStatus } from "@/views/graph/model";
 
 export const KIND_WORDS: Record<Kind, string> = {
   run: "Run",

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ThreadEvent } from "@/api/types";
-import { longRun, Recording } from "@/views/graph/events.fixture";
-import { type GraphNode, graphOf } from "@/views/graph/model";
+import { type GraphNode, graphOf } from "@/run/runGraph";
+import { longRun, Recording } from "@/testing/recording";
 
 function of(events: ThreadEvent[], kind: GraphNode["kind"]): GraphNode[] {
   return graphOf(events).nodes.filter((node) => node.kind === kind);

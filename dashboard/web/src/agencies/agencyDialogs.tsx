@@ -1,8 +1,8 @@
 import { type FormEvent, useRef, useState } from "react";
+import { forgetAgency, putAgency } from "@/agencies/agencyList";
 import { createAgency, deleteAgency, renameAgency } from "@/api/agencies";
 import { Once } from "@/api/once";
 import type { Agency } from "@/api/types";
-import { forgetAgency, putAgency } from "@/app/agencies";
 import { navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { Confirm } from "@/ui/Confirm";

@@ -1,5 +1,5 @@
 /** Save something under a name, as a download. */
-export function save(blob: Blob, name: string): void {
+export function saveFile(blob: Blob, name: string): void {
   const address = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = address;

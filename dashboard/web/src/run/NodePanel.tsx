@@ -2,15 +2,15 @@ import { XIcon } from "lucide-react";
 import type { ThreadEvent } from "@/api/types";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
+import { EventJson } from "@/run/EventJson";
+import { ForkButton } from "@/run/ForkButton";
+import css from "@/run/NodePanel.module.css";
+import type { GraphNode } from "@/run/runGraph";
+import { KIND_WORDS, STATUS_WORDS } from "@/run/words";
 import { clock, duration } from "@/text/format";
 import { IconButton } from "@/ui/IconButton";
 import { Mark } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
-import { EventJson } from "@/views/events/EventJson";
-import { ForkButton } from "@/views/events/ForkDialog";
-import type { GraphNode } from "@/views/graph/model";
-import css from "@/views/graph/NodePanel.module.css";
-import { KIND_WORDS, STATUS_WORDS } from "@/views/graph/words";
 
 interface Props {
   agency: string;

@@ -1,6 +1,6 @@
 import type { ThreadEvent } from "@/api/types";
+import css from "@/run/EventJson.module.css";
 import { CopyButton } from "@/ui/CopyButton";
-import css from "@/views/events/EventJson.module.css";
 
 /** An event as it is on the wire. */
 export function EventJson({ event }: { event: ThreadEvent }) {
