@@ -1,15 +1,15 @@
-// Text of agents as people read it. It becomes elements and never HTML; addresses that only the agent knows are links
-// at most, and are asked for nothing before somebody clicks.
+// Markdown that agents write. It becomes elements and never HTML. An address in it becomes a link at most: the page
+// requests nothing from there before a person clicks.
 
 import { memo, useDeferredValue } from "react";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
 import { CopyButton } from "@/ui/CopyButton";
-import { highlight, type Node, textOf } from "@/ui/highlight";
+import { codeBlocks, type Node, textOf } from "@/ui/codeBlocks";
 import css from "@/ui/Markdown.module.css";
 
 const REMARK: Options["remarkPlugins"] = [remarkGfm];
-const REHYPE: Options["rehypePlugins"] = [highlight];
+const REHYPE: Options["rehypePlugins"] = [codeBlocks];
 
 const COMPONENTS: Components = {
   a: ({ href, children }) =>

@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { Json, Message } from "@/api/types";
 import { message, toolCall } from "@/testing/samples";
 import { changesOf } from "@/views/files/changes";
+import { highlightedLines, plainLines } from "@/views/files/colouredLines";
 import { contentOf, languageOf } from "@/views/files/content";
-import { highlightedLines, plainLines } from "@/views/files/highlight";
 import { tidy, treeOf } from "@/views/files/tree";
 import { versionsOf, withCurrent } from "@/views/files/versions";
 

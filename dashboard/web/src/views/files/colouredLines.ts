@@ -1,10 +1,9 @@
-// Text in colours, line by line. The highlighter gives a tree and no HTML: the page may not turn text into HTML.
+// The lines of a text, in the colours of its language.
 
-import { common, createLowlight } from "lowlight";
+import { common } from "lowlight";
+import { addLanguages, type CodeTree, highlighted } from "@/ui/highlighter";
 
-type Tree = ReturnType<Lowlight["highlight"]>;
-type Lowlight = ReturnType<typeof createLowlight>;
-type TreeNode = Tree["children"][number];
+addLanguages(common);
 
 export interface Token {
   readonly text: string;
@@ -12,28 +11,27 @@ export interface Token {
   readonly className: string;
 }
 
-const lowlight = createLowlight(common);
-
 export function plainLines(text: string): Token[][] {
   return split(text).map((line) => [{ text: line, className: "" }]);
 }
 
 export function highlightedLines(text: string, language: string): Token[][] {
-  if (!lowlight.registered(language)) return plainLines(text);
+  const tree = highlighted(text, language);
+  if (tree === null) return plainLines(text);
   const lines: Token[][] = [[]];
-  walk(lowlight.highlight(language, text).children, "", lines);
+  walk(tree, "", lines);
   if (lines.length > 1 && lines.at(-1)?.length === 0) lines.pop();
   return lines;
 }
 
-/** A line feed ends a line, and begins none. */
+/** A line feed at the end of a text begins no other line. */
 function split(text: string): string[] {
   const lines = text.split("\n");
   if (lines.length > 1 && lines.at(-1) === "") lines.pop();
   return lines;
 }
 
-function walk(nodes: readonly TreeNode[], className: string, lines: Token[][]): void {
+function walk(nodes: Readonly<CodeTree>, className: string, lines: Token[][]): void {
   for (const node of nodes) {
     if (node.type === "text") {
       for (const [at, piece] of node.value.split("\n").entries()) {
