@@ -22,5 +22,18 @@ export default defineConfig({
     },
   },
   server: { proxy: { [API]: { target: GATEWAY, ws: true, changeOrigin: true, rewriteWsOrigin: true } } },
-  test: { environment: "node", include: ["src/**/*.test.ts", "src/**/*.test.tsx"] },
+  test: {
+    projects: [
+      { extends: true, test: { name: "logic", environment: "node", include: ["src/**/*.test.ts"] } },
+      {
+        extends: true,
+        test: {
+          name: "components",
+          environment: "jsdom",
+          include: ["src/**/*.test.tsx"],
+          setupFiles: ["src/testing/browser.ts"],
+        },
+      },
+    ],
+  },
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Approval, RunEnvelope, ThreadSummary } from "@/api/types";
+import type { RunEnvelope, ThreadSummary } from "@/api/types";
 import { explain, parse, problems } from "@/approvals/check";
 import { answerId, byThread, inInbox, waitingAt } from "@/approvals/waiting";
-import { pendingCall as call } from "@/testing/samples";
+import { approval, pendingCall as call } from "@/testing/samples";
 
 const schema = {
   type: "object",
@@ -47,17 +47,6 @@ describe("edited arguments", () => {
 });
 
 describe("what waits", () => {
-  const approval = (threadId: string, more: Partial<Approval> = {}): Approval => ({
-    threadId,
-    agentType: "worker",
-    runId: `${threadId}.1`,
-    since: "2026-01-01T00:00:00Z",
-    kind: "calls",
-    parentId: null,
-    code: null,
-    calls: [call("c1")],
-    ...more,
-  });
   const threads = new Map(
     [
       ["child", "here"],

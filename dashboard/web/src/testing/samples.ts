@@ -1,6 +1,6 @@
 // Values as the gateway sends them, whole, for tests: each takes what matters to the test.
 
-import type { Message, PendingCall, ThreadEvent, ThreadSummary, ToolCall, Usage } from "@/api/types";
+import type { Approval, Message, PendingCall, ThreadEvent, ThreadSummary, ToolCall, Usage } from "@/api/types";
 
 export const USAGE: Usage = { input: 0, output: 0, cachedInput: 0, cacheWrite: 0, reasoning: 0 };
 
@@ -69,4 +69,18 @@ export function threadEvent(
   second = 0,
 ): ThreadEvent {
   return { threadId: "t", seq, ts: new Date(second * 1000).toISOString(), type, data };
+}
+
+export function approval(threadId: string, more: Partial<Approval> = {}): Approval {
+  return {
+    threadId,
+    agentType: "worker",
+    runId: `${threadId}.1`,
+    since: "2026-01-01T00:00:00Z",
+    kind: "calls",
+    parentId: null,
+    code: null,
+    calls: [pendingCall("c1")],
+    ...more,
+  };
 }

@@ -1,0 +1,96 @@
+// A gateway for tests of components, in the place of `fetch` and `WebSocket`: it answers what a test tells it to, and
+// keeps what it was asked.
+
+import { vi } from "vitest";
+import type { Approval, Blueprint, Json, ThreadEvent, ThreadSummary } from "@/api/types";
+
+interface Asked {
+  /** Such as `POST /agency/a/agents`. */
+  what: string;
+  body: Json;
+}
+
+interface Answer {
+  status: number;
+  body: unknown;
+}
+
+export class FakeGateway {
+  readonly asked: Asked[] = [];
+  readonly #answers = new Map<string, Answer>();
+  readonly #events = new Map<string, readonly ThreadEvent[]>();
+
+  constructor() {
+    const gateway = this;
+    vi.stubGlobal("fetch", async (address: string, init: RequestInit = {}) => gateway.#fetch(address, init));
+    vi.stubGlobal(
+      "WebSocket",
+      class extends FakeSocket {
+        constructor(address: URL) {
+          super(gateway.#events.get(address.pathname) ?? []);
+        }
+      },
+    );
+  }
+
+  /** What a request is answered with from now on. Requests without an answer get a 404. */
+  answers(what: string, body: unknown, status = 200): this {
+    this.#answers.set(what, { status, body });
+    return this;
+  }
+
+  refuses(what: string, status: number, detail: string): this {
+    this.#answers.set(what, { status, body: { detail } });
+    return this;
+  }
+
+  /** An agency with these threads, approvals and blueprints. */
+  agency(id: string, has: { threads?: ThreadSummary[]; approvals?: Approval[]; blueprints?: Blueprint[] }): this {
+    return this.answers(`GET /agency/${id}/agents`, { agents: has.threads ?? [], next: null })
+      .answers(`GET /agency/${id}/approvals`, { approvals: has.approvals ?? [], next: null })
+      .answers(`GET /agency/${id}/blueprints`, { blueprints: has.blueprints ?? [] });
+  }
+
+  /** A thread with these events, which come over its socket. */
+  thread(agency: string, id: string, events: readonly ThreadEvent[]): this {
+    const state = { messages: [], tools: [], agentType: "clerk", parent: null, subagents: [] };
+    this.#events.set(`/agency/${agency}/agent/${id}/ws`, events);
+    return this.answers(`GET /agency/${agency}/agent/${id}`, { seq: events.length }).answers(
+      `GET /agency/${agency}/agent/${id}/state`,
+      { state, run: { runId: null, status: "completed", step: 0, reason: null } },
+    );
+  }
+
+  /** The bodies of the requests of this kind, oldest first. */
+  bodies(what: string): Json[] {
+    return this.asked.filter((each) => each.what === what).map(({ body }) => body);
+  }
+
+  #fetch(address: string, { method = "GET", body }: RequestInit): Response {
+    const what = `${method} ${address.split("?")[0]}`;
+    this.asked.push({ what, body: typeof body === "string" ? (JSON.parse(body) as Json) : null });
+    const answer = this.#answers.get(what) ?? { status: 404, body: { detail: `no answer for ${what}` } };
+    return new Response(JSON.stringify(answer.body), { status: answer.status });
+  }
+}
+
+/** A socket that opens, sends what was stored, and stays open. */
+class FakeSocket {
+  readyState = 0;
+  onopen: (() => void) | null = null;
+  onmessage: ((message: { data: string }) => void) | null = null;
+  onclose: ((closed: { code: number; reason: string }) => void) | null = null;
+
+  constructor(events: readonly ThreadEvent[]) {
+    setTimeout(() => {
+      this.readyState = 1;
+      this.onopen?.();
+      for (const event of events) this.onmessage?.({ data: JSON.stringify(event) });
+    });
+  }
+
+  close(): void {
+    this.readyState = 3;
+    this.onclose?.({ code: 1000, reason: "" });
+  }
+}
