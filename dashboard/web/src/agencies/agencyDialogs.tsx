@@ -1,6 +1,7 @@
 import { type FormEvent, useRef, useState } from "react";
 import { forgetAgency, putAgency } from "@/agencies/agencyList";
 import { createAgency, deleteAgency, renameAgency } from "@/api/agencies";
+import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import type { Agency } from "@/api/types";
 import { navigate } from "@/router/router";
@@ -8,7 +9,6 @@ import { to } from "@/router/routes";
 import { Confirm } from "@/ui/Confirm";
 import { Dialog } from "@/ui/Dialog";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 interface NameProps {
   title: string;

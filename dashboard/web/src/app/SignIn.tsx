@@ -1,10 +1,10 @@
 import { type FormEvent, useState } from "react";
 import { listAgencies } from "@/api/agencies";
+import { useAction } from "@/api/hooks";
 import { Problem } from "@/api/problem";
 import { secret } from "@/api/secret";
 import { Dialog } from "@/ui/Dialog";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 /** Asks for the secret until it is the right one. The tab keeps it, and nobody else. */
 export function SignIn({ onDone }: { onDone(): void }) {

@@ -1,8 +1,8 @@
 import { useEffect, useId, useState } from "react";
+import { useLoad } from "@/api/hooks";
 import { getState } from "@/api/threads";
 import type { JsonObject } from "@/api/types";
 import { type Parsed, parse, problems } from "@/approvals/check";
-import { useLoad } from "@/ui/useLoad";
 
 interface Props {
   agency: string;

@@ -1,4 +1,5 @@
 import { type FormEvent, type KeyboardEvent, useCallback, useRef, useState } from "react";
+import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import { Problem } from "@/api/problem";
 import { decide } from "@/api/threads";
@@ -11,7 +12,6 @@ import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, duration, pretty } from "@/text/format";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 import { useNow } from "@/ui/useNow";
 
 interface Props {

@@ -1,5 +1,6 @@
 import { type FormEvent, useState } from "react";
 import { getUsage, putBudget } from "@/api/agencies";
+import { useAction } from "@/api/hooks";
 import { sentence } from "@/api/problem";
 import { liftLimits } from "@/api/threads";
 import type { Limits, RunEnvelope } from "@/api/types";
@@ -9,7 +10,6 @@ import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { number, total } from "@/text/format";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 type Meta = RunEnvelope["meta"];
 

@@ -1,3 +1,4 @@
+import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import { Problem } from "@/api/problem";
 import { decide, decideAll } from "@/api/threads";
@@ -8,7 +9,6 @@ import css from "@/approvals/WaitingList.module.css";
 import { type Asked, byThread, type Waiting } from "@/approvals/waiting";
 import { count } from "@/text/format";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 interface Props {
   agency: string;

@@ -2,6 +2,7 @@
 
 import { GitForkIcon } from "lucide-react";
 import { useState } from "react";
+import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import { fork } from "@/api/threads";
 import { useAgencyStore } from "@/live/hooks";
@@ -10,7 +11,6 @@ import { to } from "@/router/routes";
 import { Dialog } from "@/ui/Dialog";
 import { IconButton } from "@/ui/IconButton";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 interface Props {
   agency: string;

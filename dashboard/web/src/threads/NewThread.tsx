@@ -1,4 +1,5 @@
 import { type FormEvent, useRef, useState } from "react";
+import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import { createThread, invoke, writeFile } from "@/api/threads";
 import { AttachButton, AttachmentList } from "@/attach/AttachmentList";
@@ -10,7 +11,6 @@ import { to } from "@/router/routes";
 import css from "@/threads/NewThread.module.css";
 import { Dialog } from "@/ui/Dialog";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 /** Starts a thread: which agent, what to do, and files to do it with. */
 export function NewThreadForm({ agency, onDone, focus }: { agency: string; onDone?(): void; focus?: boolean }) {

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
+import { useAction } from "@/api/hooks";
 import { Dialog } from "@/ui/Dialog";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 interface Props {
   title: string;

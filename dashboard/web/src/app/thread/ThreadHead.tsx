@@ -10,6 +10,7 @@ import {
   Trash2Icon,
 } from "lucide-react";
 import { useState } from "react";
+import { useAction } from "@/api/hooks";
 import * as api from "@/api/threads";
 import css from "@/app/thread/ThreadHead.module.css";
 import { useAgency, useAgencyStore, useThread, useThreadStore } from "@/live/hooks";
@@ -21,7 +22,6 @@ import { ancestors } from "@/threads/threadTree";
 import { Confirm } from "@/ui/Confirm";
 import { Menu } from "@/ui/Menu";
 import { Status } from "@/ui/Status";
-import { useAction } from "@/ui/useAction";
 import { useNow } from "@/ui/useNow";
 
 /** The thread's name, what it does and what that has taken, and how to stop it. */

@@ -1,11 +1,11 @@
 import { type FormEvent, useState } from "react";
 import { deleteBlueprint, putBlueprint } from "@/api/agencies";
+import { useAction } from "@/api/hooks";
 import type { Blueprint, Limits } from "@/api/types";
 import { dateTime } from "@/text/format";
 import { Confirm } from "@/ui/Confirm";
 import { JsonField } from "@/ui/JsonField";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 import css from "@/views/blueprints/BlueprintsView.module.css";
 import { blueprintOf, type Draft, draftOf, NEW } from "@/views/blueprints/draft";
 

@@ -1,5 +1,6 @@
 import { ArrowUpIcon, ChevronDownIcon } from "lucide-react";
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { useAction } from "@/api/hooks";
 import { writeFile } from "@/api/threads";
 import type { When } from "@/api/types";
 import { AttachButton, AttachmentList } from "@/attach/AttachmentList";
@@ -8,7 +9,6 @@ import { useAttachments } from "@/attach/useAttachments";
 import type { ThreadStore } from "@/live/thread";
 import { Menu } from "@/ui/Menu";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 import css from "@/views/chat/Composer.module.css";
 
 const MODES: readonly { when: When; label: string; hint: string }[] = [

@@ -1,5 +1,6 @@
 import { PencilIcon } from "lucide-react";
 import { type FormEvent, useRef, useState } from "react";
+import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import { fork } from "@/api/threads";
 import { useAgencyStore } from "@/live/hooks";
@@ -8,7 +9,6 @@ import { to } from "@/router/routes";
 import { Dialog } from "@/ui/Dialog";
 import { IconButton } from "@/ui/IconButton";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 
 interface Props {
   agency: string;

@@ -1,5 +1,6 @@
 import { useMemo } from "react";
 import { agencies } from "@/agencies/agencyList";
+import { useLoad } from "@/api/hooks";
 import { getHealth, getStatus } from "@/api/installation";
 import { asProblem, type Problem } from "@/api/problem";
 import type { InstallationStatus } from "@/api/types";
@@ -10,7 +11,6 @@ import { bytes, count, dateTime, number } from "@/text/format";
 import { Loading } from "@/ui/Empty";
 import { Failed } from "@/ui/Failed";
 import { PageHead } from "@/ui/PageHead";
-import { useLoad } from "@/ui/useLoad";
 import css from "@/views/cluster/ClusterView.module.css";
 
 const EVERY_MS = 3_000;

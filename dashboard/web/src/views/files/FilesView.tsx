@@ -1,4 +1,5 @@
 import { type DragEvent, useMemo, useRef, useState } from "react";
+import { useAction } from "@/api/hooks";
 import { deleteFile, writeFile } from "@/api/threads";
 import { useThreadState, useThreadStore } from "@/live/hooks";
 import { useQuery } from "@/router/router";
@@ -7,7 +8,6 @@ import { Confirm } from "@/ui/Confirm";
 import { Empty, Loading } from "@/ui/Empty";
 import { Refusal } from "@/ui/Refusal";
 import { Toolbar } from "@/ui/Toolbar";
-import { useAction } from "@/ui/useAction";
 import css from "@/views/files/FilesView.module.css";
 import { FileTree } from "@/views/files/FileTree";
 import { Preview } from "@/views/files/Preview";

@@ -1,6 +1,6 @@
+import { useLoad } from "@/api/hooks";
 import { listFiles, readFile } from "@/api/threads";
 import type { AgentState } from "@/api/types";
-import { useLoad } from "@/ui/useLoad";
 import { contentOf } from "@/views/files/content";
 
 /** The files of a thread, loaded again when its state changes. */

@@ -1,9 +1,9 @@
 import { type FormEvent, useState } from "react";
+import { useAction } from "@/api/hooks";
 import { changeSchedule, createSchedule } from "@/api/schedules";
 import type { Schedule } from "@/api/types";
 import { useAgency } from "@/live/hooks";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
 import css from "@/views/blueprints/BlueprintsView.module.css";
 import { type Draft, draftOf, newDraft, wantedOf } from "@/views/schedules/wanted";
 

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { useAction, useLoad } from "@/api/hooks";
 import { changeSchedule, deleteSchedule, listScheduleRuns, runSchedule } from "@/api/schedules";
 import type { Schedule } from "@/api/types";
 import { useAgency } from "@/live/hooks";
@@ -8,8 +9,6 @@ import { dateTime } from "@/text/format";
 import { Confirm } from "@/ui/Confirm";
 import { Refusal } from "@/ui/Refusal";
 import { Status } from "@/ui/Status";
-import { useAction } from "@/ui/useAction";
-import { useLoad } from "@/ui/useLoad";
 import { ScheduleForm } from "@/views/schedules/ScheduleForm";
 
 const EVERY_MS = 5_000;

@@ -1,4 +1,5 @@
 import { PlusIcon } from "lucide-react";
+import { useLoad } from "@/api/hooks";
 import { listSchedules } from "@/api/schedules";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
@@ -6,7 +7,6 @@ import { dateTime } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { Failed } from "@/ui/Failed";
 import { PageHead } from "@/ui/PageHead";
-import { useLoad } from "@/ui/useLoad";
 import css from "@/views/blueprints/BlueprintsView.module.css";
 import { ScheduleForm } from "@/views/schedules/ScheduleForm";
 import { SchedulePanel } from "@/views/schedules/SchedulePanel";

@@ -1,14 +1,13 @@
 import { Trash2Icon } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { createKey, listKeys, revokeKey } from "@/api/agencies";
+import { useAction, useLoad } from "@/api/hooks";
 import type { Key, KeyRole } from "@/api/types";
 import { dateTime } from "@/text/format";
 import { Confirm } from "@/ui/Confirm";
 import { CopyButton } from "@/ui/CopyButton";
 import { IconButton } from "@/ui/IconButton";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
-import { useLoad } from "@/ui/useLoad";
 import css from "@/views/settings/SettingsView.module.css";
 
 /** Keys of the agency, for programs and people who should see nothing else. */

@@ -1,13 +1,12 @@
 import { Trash2Icon } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { getPolicy, putPolicy } from "@/api/agencies";
+import { useAction, useLoad } from "@/api/hooks";
 import { Problem } from "@/api/problem";
 import type { JsonObject, Policy, PolicyRule } from "@/api/types";
 import { IconButton } from "@/ui/IconButton";
 import { readJson } from "@/ui/JsonField";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
-import { useLoad } from "@/ui/useLoad";
 import css from "@/views/settings/SettingsView.module.css";
 
 /** How risky calls are here, and what becomes of those that nobody answers. Not there where a gateway has none. */

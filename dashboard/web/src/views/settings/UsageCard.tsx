@@ -1,12 +1,11 @@
 import { type FormEvent, useState } from "react";
 import { getUsage, putBudget } from "@/api/agencies";
+import { useAction, useLoad } from "@/api/hooks";
 import type { AgencyUsage, Limits } from "@/api/types";
 import { count, duration, money, number, total } from "@/text/format";
 import { Loading } from "@/ui/Empty";
 import { Failed } from "@/ui/Failed";
 import { Refusal } from "@/ui/Refusal";
-import { useAction } from "@/ui/useAction";
-import { useLoad } from "@/ui/useLoad";
 import css from "@/views/settings/SettingsView.module.css";
 
 const EVERY_MS = 5_000;
