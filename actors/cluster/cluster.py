@@ -33,6 +33,7 @@ from actors.caller import Caller, Handle, find_directory
 from actors.cluster import local_ray
 from actors.directory.directory import Directory
 from actors.feeds.agency_watcher import AgencySubscription, AgencyWatcher, EventReader
+from actors.feeds.host_feed import NumberedEvent
 from actors.feeds.watcher import Subscription, Watcher
 from actors.settings import Settings, load_system, settings
 from actors.status import Metrics, Readiness, Status
@@ -214,8 +215,8 @@ class Cluster:
             _within("the cursor after which events begin", after, 0, MOST, whole=True)
         return self._agency_watcher.subscribe(Address(agency_id).agency, after)
 
-    async def agency_events(self, agency_id: str, after: int, limit: int) -> list[str]:
-        """A page of the stored events of all of an agency's threads."""
+    async def agency_events(self, agency_id: str, after: int, limit: int) -> list[NumberedEvent]:
+        """A page of the stored events of all of an agency's threads, as JSON with their cursors."""
         _within("the cursor after which events begin", after, 0, MOST, whole=True)
         _within("a page of events", limit, 1, 1_000, whole=True)
         return await self._events.events(agency_id, after, limit)
@@ -406,13 +407,13 @@ class AgencyHandle:
 
     async def stored_events(self, after: int = 0, limit: int = 100) -> list[str]:
         """The events of all threads after a cursor, as JSON: each as its thread has it, with a `cursor`."""
-        return await self._cluster.agency_events(self.id, after, limit)
+        return [event for _, event in await self._cluster.agency_events(self.id, after, limit)]
 
     async def events(self, after: int | None = 0) -> AsyncGenerator[str, None]:
         """The same and then those to come, whatever dies meanwhile; None is from now on."""
         subscription = self._cluster.subscribe_agency(self.id, after)
         try:
-            async for event in subscription:
+            async for _, event in subscription:
                 yield event
         finally:
             subscription.close()
@@ -567,15 +568,19 @@ class ThreadHandle:
 
     async def stored_events(self, after: int = 0, limit: int = 100) -> list[Event]:
         """A page of the events so far."""
+        return [Event.model_validate_json(event) for event in await self.stored_events_json(after, limit)]
+
+    async def stored_events_json(self, after: int = 0, limit: int = 100) -> list[str]:
+        """The same as JSON, for a caller that only passes them on."""
         found: list[str] = await self._call("events", after, limit)
-        return [Event.model_validate_json(event) for event in found]
+        return found
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Every event after a seq, then those to come, whatever dies meanwhile."""
         _within("the seq after which events begin", after, 0, float("inf"), whole=True)
         subscription = self._cluster.subscribe(self.address, after)
         try:
-            async for event in subscription:
+            async for _, event in subscription:
                 yield Event.model_validate_json(event)
         finally:
             subscription.close()

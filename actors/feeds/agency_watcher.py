@@ -21,6 +21,7 @@ from actors.address import Address, Files
 from actors.agency.journal import JournalPage, Span
 from actors.background import Background
 from actors.caller import Caller
+from actors.feeds.host_feed import NumberedEvent
 from agency.errors import AgencyError, NotFound, Unavailable
 from agency.events import Event
 from agency.store.peek import events_between
@@ -37,15 +38,12 @@ KEPT_CHARS = 16_000_000
 RETRY_FIRST = 0.05
 RETRY_MOST = 2.0
 
-Numbered = tuple[int, str]
-"""An event as JSON, with its cursor in front."""
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """Events that came one after the other. Some of them may be gone, or all."""
 
-    events: list[Numbered]
+    events: list[NumberedEvent]
     upto: int
     """The cursor with which to go on; if it is the one that was asked for, this is all there is."""
     born: str
@@ -64,23 +62,23 @@ class EventReader:
         found: JournalPage = await self._caller.call_agency(agency, "journal", after, limit, wait=wait)
         return Page(await asyncio.to_thread(self._read, agency, found.spans), found.upto, found.born)
 
-    async def events(self, agency: str, after: int, limit: int) -> list[str]:
+    async def events(self, agency: str, after: int, limit: int) -> list[NumberedEvent]:
         """So many events after a cursor, or all there are."""
-        found: list[str] = []
+        found: list[NumberedEvent] = []
         while len(found) < limit:
             page = await self.page(agency, after, limit - len(found))
-            found += [event for _, event in page.events]
+            found += page.events
             if page.upto == after:
                 break
             after = page.upto
         return found
 
-    def _read(self, agency: str, spans: Sequence[Span]) -> list[Numbered]:
+    def _read(self, agency: str, spans: Sequence[Span]) -> list[NumberedEvent]:
         wanted: dict[tuple[str, str], list[Span]] = defaultdict(list)
         for span in spans:
             if span.thread:
                 wanted[span.thread, span.born].append(span)
-        found: list[Numbered] = []
+        found: list[NumberedEvent] = []
         for (thread, born), parts in wanted.items():  # the spans of one thread follow each other without a gap
             path = self._files.of(Address(agency, thread))
             events = {event.seq: event for event in events_between(path, parts[0].first, parts[-1].last, born)}
@@ -110,7 +108,7 @@ class _Feed:
         self.changed = asyncio.Event()
         self.followers: set[AgencySubscription] = set()
         self.polling: asyncio.Task[None] | None = None
-        self._kept: list[Numbered] = []
+        self._kept: list[NumberedEvent] = []
         self._chars = 0
 
     def begin(self, page: Page) -> None:
@@ -137,7 +135,7 @@ class _Feed:
         self.error = error
         self._notify()
 
-    def since(self, after: int, limit: int) -> list[Numbered]:
+    def since(self, after: int, limit: int) -> list[NumberedEvent]:
         place = bisect_right(self._kept, after, key=lambda numbered: numbered[0])
         return self._kept[place : place + limit]
 
@@ -169,7 +167,7 @@ class AgencySubscription:
     def close(self) -> None:
         self._watcher.drop(self._feed, self)
 
-    async def __aiter__(self) -> AsyncIterator[str]:
+    async def __aiter__(self) -> AsyncIterator[NumberedEvent]:
         feed = self._feed
         while True:
             changed = feed.changed
@@ -186,7 +184,7 @@ class AgencySubscription:
                 upto = self._after if events else feed.end
             for cursor, event in events:
                 self._after = cursor
-                yield event
+                yield cursor, event
             self._after = max(upto, self._after)
             if not events and self._after >= feed.end:
                 await changed.wait()

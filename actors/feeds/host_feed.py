@@ -25,8 +25,12 @@ WINDOW = 0.003
 BATCH_EVENTS = 2_000
 LOST_SECONDS = 30.0
 
-Fed = tuple[int, tuple[tuple[int, str], ...]]
-"""What is new for one subscription: its number, and events as seq and JSON. What is not stored has seq 0."""
+NumberedEvent = tuple[int, str]
+"""An event as JSON, with its number in front: its seq, or its cursor among all events of its agency. Text that a model
+streams is not stored and has the number 0. With the number beside it, an event need not be parsed on its way."""
+
+Fed = tuple[int, tuple[NumberedEvent, ...]]
+"""What is new for one subscription: its number, and events with their seqs."""
 
 
 class FollowedThread(Protocol):
@@ -144,7 +148,7 @@ class Consumer:
     def _take_from(self, followed: _Followed, left: int, fed: list[Fed]) -> int:
         """What is new in one thread for each of its readers; how many more events there may be. Readers at the same
         position get the very same tuple, which is read, written as JSON and sent once, however many they are."""
-        taken: dict[ReadPosition, tuple[tuple[tuple[int, str], ...], ReadPosition]] = {}
+        taken: dict[ReadPosition, tuple[tuple[NumberedEvent, ...], ReadPosition]] = {}
         for number, reader in list(followed.readers.items()):
             position = reader.position
             if position in taken:

@@ -22,7 +22,7 @@ from actors.address import Address
 from actors.answers import NotHere
 from actors.background import Background
 from actors.caller import Caller, Handle
-from actors.feeds.host_feed import FeedBatch
+from actors.feeds.host_feed import FeedBatch, NumberedEvent
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -35,11 +35,11 @@ RETRY_MOST = 2.0
 
 
 class Subscription:
-    """One reader of one thread: events as JSON, until it is closed or the thread is deleted."""
+    """One reader of one thread: events as JSON with their seqs, until it is closed or the thread is deleted."""
 
     def __init__(self, watcher: Watcher, number: int, address: Address, after: int) -> None:
         self._watcher = watcher
-        self._buffer: deque[str] = deque()
+        self._buffer: deque[NumberedEvent] = deque()
         self._news = asyncio.Event()
         self._text_last = False  # the last event that has come in is text, which the next may continue
         self._paused = False
@@ -49,15 +49,16 @@ class Subscription:
         self.after = after
         """The seq of the last stored event that has come in."""
 
-    def feed(self, events: tuple[tuple[int, str], ...]) -> bool:
+    def feed(self, events: tuple[NumberedEvent, ...]) -> bool:
         """Take events in; False if some before them are missing."""
         for seq, event in events:
             if seq > self.after + 1:
                 return False
             if seq == 0 and self._text_last and self._buffer:
-                self._buffer.extend(joined(self._buffer.pop(), event))
+                _, text = self._buffer.pop()
+                self._buffer.extend((0, part) for part in joined(text, event))
             elif seq == 0 or seq == self.after + 1:
-                self._buffer.append(event)
+                self._buffer.append((seq, event))
             self._text_last = seq == 0
             self.after = max(seq, self.after)
         self._news.set()
@@ -73,7 +74,7 @@ class Subscription:
     def close(self) -> None:
         self._watcher.drop(self)
 
-    async def __aiter__(self) -> AsyncIterator[str]:
+    async def __aiter__(self) -> AsyncIterator[NumberedEvent]:
         while True:
             while self._buffer:
                 yield self._buffer.popleft()

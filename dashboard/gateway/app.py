@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, Anybody, Doorkeeper
 from dashboard.gateway.guard import Guard, Rates
-from dashboard.gateway.live import Lines
+from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.openapi import describe
 from dashboard.gateway.routes import (
     agencies,
@@ -51,7 +51,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.state.settings = settings
     app.state.cluster = None
     app.state.doorkeeper = Doorkeeper(settings.secret)
-    app.state.lines = Lines(settings.sockets, settings.beat, settings.slow)
+    app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
     for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, files, live):

@@ -1,7 +1,9 @@
 """Events as they happen, to one client: over a WebSocket, or as server-sent events.
 
-A feed is pulled: a client that does not take its events stops the pulling, and after a while it is sent away, to come
-back with the number of the last event that it has got. So slow clients cost a bounded buffer and never an event.
+The gateway pulls events from a source only as fast as the client takes them. A client that takes too long for one is
+disconnected, and comes back with the number of the last event that it has. So a slow client costs a bounded buffer and
+never an event. Events pass through as JSON with their numbers beside them: this module must never parse one, because it
+would do so for every client.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import Protocol
 
-from pydantic_core import from_json
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -30,16 +31,21 @@ STREAM = "text/event-stream"
 StillValid = Callable[[], Awaitable[bool]]
 
 
-class Feed(Protocol):
-    """Events as JSON, until it is closed or what it follows is deleted. Iterating anew goes on where it was."""
+class EventSource(Protocol):
+    """Events as JSON with their numbers, until it is closed or the thread or agency is deleted.
 
-    def __aiter__(self) -> AsyncIterator[str]: ...
+    The number is the seq of a thread's event or the cursor of an agency's. Text that a model streams has 0, since a
+    client cannot come back to it. Iterating again continues where the iteration before stopped.
+    """
+
+    def __aiter__(self) -> AsyncIterator[tuple[int, str]]: ...
 
     def close(self) -> None: ...
 
 
-class Lines:
-    """How clients are served: how many, how often they are told that the line is alive, how slow they may be."""
+class LiveConnections:
+    """The live connections of a gateway: how many may be open, how often each gets a sign of life, and how long a
+    client may take for an event."""
 
     def __init__(self, most: int, beat: float, slow: float) -> None:
         self._most = most
@@ -58,65 +64,68 @@ class Lines:
         OPEN_FEEDS.set(self._open)
 
 
-async def _beating(feed: Feed, seconds: float) -> AsyncIterator[str | None]:
-    """What the feed gives, and None whenever it gives nothing for so long."""
-    source = aiter(feed)
+async def _beating(source: EventSource, seconds: float) -> AsyncIterator[tuple[int, str] | None]:
+    """The events of a source, and None whenever it has given none for so many seconds."""
+    events = aiter(source)
     while True:
         try:
             async with asyncio.timeout(seconds):
-                event = await anext(source)
+                event = await anext(events)
         except TimeoutError:
-            source = aiter(feed)  # which goes on where that one was
+            events = aiter(source)  # the timeout has ended the old one; the new one continues where it was
             yield None
         else:
             yield event
 
 
-class _Watch:
-    """Looks at a client's key again from time to time, however busy the line is."""
+class _KeyCheck:
+    """Checks a client's key again from time to time, however busy its connection is."""
 
     def __init__(self, still_valid: StillValid, every: float) -> None:
         self._still_valid = still_valid
         self._every = every
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
 
-    async def is_valid(self) -> bool:
-        if time.monotonic() - self._looked < self._every:
+    async def passes(self) -> bool:
+        if time.monotonic() - self._checked_at < self._every:
             return True
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
         return await self._still_valid()
 
 
 class LiveStream(StreamingResponse):
-    """A feed as server-sent events, to a reader who may take only so long for each; `number` names an event's id."""
+    """A source as server-sent events, to a client that may take only so long for each."""
 
-    def __init__(self, subscribe: Callable[[], Feed], number: str, lines: Lines, still_valid: StillValid) -> None:
+    def __init__(
+        self, subscribe: Callable[[], EventSource], connections: LiveConnections, still_valid: StillValid
+    ) -> None:
         super().__init__((), media_type=STREAM, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._subscribe = subscribe
-        self._number = number
-        self._lines = lines
+        self._connections = connections
         self._still_valid = still_valid
 
     async def stream_response(self, send: Send) -> None:
         async def bounded(message: Message) -> None:
-            async with asyncio.timeout(self._lines.slow):
+            async with asyncio.timeout(self._connections.slow):
                 await send(message)
 
-        with self._lines, closing(self._subscribe()) as feed:
-            self.body_iterator = _as_sent_events(feed, self._number, self._lines, self._still_valid)
+        with self._connections, closing(self._subscribe()) as source:
+            self.body_iterator = _as_sent_events(source, self._connections, self._still_valid)
             await super().stream_response(bounded)
 
 
-async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> str:
-    """Send a feed over a socket that was accepted, until one of the two ends: why it was."""
-    sending = asyncio.create_task(_send(websocket, feed, lines, still_valid))
+async def over_socket(
+    websocket: WebSocket, source: EventSource, connections: LiveConnections, still_valid: StillValid
+) -> str:
+    """Send events over an accepted socket until the source ends or the client leaves; the reason."""
+    sending = asyncio.create_task(_send(websocket, source, connections, still_valid))
     reading = asyncio.create_task(_read(websocket))
     try:
         await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
         if not sending.done():
             return "the client went away"
         code, reason = sending.result()
-        with suppress(RuntimeError, TimeoutError):  # it has gone away by itself, or does not even take this
+        with suppress(RuntimeError, TimeoutError):  # the client has left, or does not even take this
             async with asyncio.timeout(CLOSE_SECONDS):
                 await websocket.close(code, reason)
         return reason
@@ -126,19 +135,22 @@ async def over_socket(websocket: WebSocket, feed: Feed, lines: Lines, still_vali
         await asyncio.gather(sending, reading, return_exceptions=True)
 
 
-async def _send(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: StillValid) -> tuple[int, str]:
-    """Send until something is in the way: the code with which to close, and why."""
+async def _send(
+    websocket: WebSocket, source: EventSource, connections: LiveConnections, still_valid: StillValid
+) -> tuple[int, str]:
+    """Send until that is no longer possible: the code to close the socket with, and the reason."""
     since = _now()
-    watch = _Watch(still_valid, lines.beat)
+    key = _KeyCheck(still_valid, connections.beat)
     try:
-        async for event in _beating(feed, lines.beat):
-            if not await watch.is_valid():
+        async for event in _beating(source, connections.beat):
+            if not await key.passes():
                 return REVOKED, "the key was revoked"
             if event is None:
-                continue
-            async with asyncio.timeout(lines.slow):
-                await websocket.send_text(event)
-            _measure(event, since)
+                continue  # a socket's sign of life are the server's WebSocket pings
+            _, text = event
+            async with asyncio.timeout(connections.slow):
+                await websocket.send_text(text)
+            _measure(text, since)
     except TimeoutError:
         return TOO_SLOW, "too slow: come back with the number of the last event that you have"
     except NotFound as error:
@@ -149,25 +161,27 @@ async def _send(websocket: WebSocket, feed: Feed, lines: Lines, still_valid: Sti
 
 
 async def _read(websocket: WebSocket) -> None:
-    """Return when the client has gone away. What it says meanwhile means nothing."""
+    """Return when the client has left. Messages from it are ignored."""
     while (await websocket.receive())["type"] != "websocket.disconnect":
         pass
 
 
-async def _as_sent_events(feed: Feed, number: str, lines: Lines, still_valid: StillValid) -> AsyncIterator[str]:
+async def _as_sent_events(
+    source: EventSource, connections: LiveConnections, still_valid: StillValid
+) -> AsyncIterator[str]:
     since = _now()
-    watch = _Watch(still_valid, lines.beat)
+    key = _KeyCheck(still_valid, connections.beat)
     yield "retry: 1000\n\n"
     try:
-        async for event in _beating(feed, lines.beat):
-            if not await watch.is_valid():
+        async for event in _beating(source, connections.beat):
+            if not await key.passes():
                 return
             if event is None:
                 yield ": the line is alive\n\n"
                 continue
-            found = from_json(event)[number]
-            yield f"data: {event}\n\n" if found is None else f"id: {found}\ndata: {event}\n\n"
-            _measure(event, since)
+            number, text = event
+            yield f"id: {number}\ndata: {text}\n\n" if number else f"data: {text}\n\n"
+            _measure(text, since)
     except AgencyError:
         return
 
@@ -177,7 +191,10 @@ def _now() -> str:
 
 
 def _measure(event: str, since: str) -> None:
-    """How long an event took to get here, if it has happened while the client was listening."""
+    """Record how long an event took to get here, if it happened while the client was connected.
+
+    `ts` stands near the beginning of the JSON, so this costs far less than parsing.
+    """
     start = event.find('"ts":"') + 6
     happened = event[start : event.find('"', start)]
     if happened[:23] >= since[:23]:

@@ -11,6 +11,7 @@ import pytest
 
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle
 from actors.address import Files
+from actors.feeds.host_feed import NumberedEvent
 from agency import Event, InvalidInput, NotFound
 from tests.support.clusters import Install, asleep
 from tests.support.internals import followed_agencies, kept_for
@@ -46,9 +47,18 @@ def check(seen: Seen, expected: dict[tuple[str, int], dict[str, Any]], *, first:
         assert own == sorted(own)
 
 
-async def read(events: AsyncIterator[str], count: int) -> Seen:
+async def read(events: AsyncIterator[str] | AsyncIterator[NumberedEvent], count: int) -> Seen:
     async with asyncio.timeout(PATIENCE):
-        return [json.loads(await anext(events)) for _ in range(count)]
+        return [_parsed(await anext(events)) for _ in range(count)]
+
+
+def _parsed(event: str | NumberedEvent) -> dict[str, Any]:
+    if isinstance(event, str):
+        return dict(json.loads(event))
+    cursor, text = event
+    parsed = dict(json.loads(text))
+    assert parsed["cursor"] == cursor
+    return parsed
 
 
 async def journaled(agency: AgencyHandle, count: int) -> bool:

@@ -166,7 +166,7 @@ async def test_who_reads_slowly_slows_nobody_and_misses_nothing(
     assert slow.after < len(made), "what it does not read is not kept for it"
 
     async def texts() -> AsyncGenerator[Event, None]:
-        async for text in slow:
+        async for _, text in slow:
             yield Event.model_validate_json(text)
 
     assert await read(texts(), completed) == made

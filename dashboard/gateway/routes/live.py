@@ -1,4 +1,7 @@
-"""Events: what has happened, in pages, and what happens, live; from any number on, without a gap or a repeat."""
+"""Events: stored ones in pages, and live ones as they happen; from any number on, without a gap or a repeat.
+
+Events go out as the JSON that threads give: nothing here parses them, so a page or a feed costs the gateway little.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from agency.errors import AgencyError, InvalidInput, NotFound
 from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
 from dashboard.gateway.guard import check_caller
 from dashboard.gateway.json_route import JsonRoute
-from dashboard.gateway.live import STREAM, Feed, Lines, LiveStream, StillValid, over_socket
+from dashboard.gateway.live import STREAM, EventSource, LiveConnections, LiveStream, StillValid, over_socket
 from dashboard.gateway.parameters import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
 
@@ -38,7 +41,7 @@ Asking = Annotated[Principal, Depends(may("viewer"))]
 
 
 def _pages(model: type[Any]) -> dict[int | str, dict[str, Any]]:
-    """A page as JSON, or with `Accept: text/event-stream` everything and then what happens."""
+    """How the API's description shows a route that answers with a page or with a stream."""
     both = "A page; or, with `Accept: text/event-stream`, every event and then those to come."
     return {200: {"model": model, "description": both, "content": {STREAM: {"schema": {"type": "string"}}}}}
 
@@ -57,15 +60,15 @@ async def thread_events(
     after: After = 0,
     limit: Limit = 1_000,
     last_event_id: LastEventId = None,
-) -> api.EventPage | Response:
+) -> Response:
     """A thread's events after a seq. Seqs count from 1 without a gap and never expire."""
     thread = cluster.thread(agency_id, thread_id)
     if is_live(request):
         await thread.metadata()
         begin = after if last_event_id is None else last_event_id
-        return _stream(request, who, partial(cluster.subscribe, thread.address, begin), "seq")
-    events = tuple(await thread.stored_events(after, limit))
-    return api.EventPage(events=events, next=events[-1].seq if len(events) == limit else None)
+        return _stream(request, who, partial(cluster.subscribe, thread.address, begin))
+    events = await thread.stored_events_json(after, limit)
+    return _page(events, after + limit if len(events) == limit else None)
 
 
 @router.get(
@@ -81,18 +84,23 @@ async def agency_events(
     after: AfterOrNow = 0,
     limit: Limit = 1_000,
     last_event_id: LastEventId = None,
-) -> api.AgencyEventPage | Response:
+) -> Response:
     """The stored events of all of an agency's threads after a cursor. Cursors count from 1 and never expire."""
     agency = cluster.agency(agency_id)
     if is_live(request):
         latest = await agency.cursor()
         begin = last_event_id if last_event_id is not None else latest if after == "now" else after
-        return _stream(request, who, partial(cluster.subscribe_agency, agency_id, begin), "cursor")
+        return _stream(request, who, partial(cluster.subscribe_agency, agency_id, begin))
     if after == "now":
         raise InvalidInput("a page begins after a number; `now` is for live feeds")
-    found = await agency.stored_events(after, limit)
-    events = tuple(api.AgencyEvent.model_validate_json(each) for each in found)
-    return api.AgencyEventPage(events=events, next=events[-1].cursor if len(events) == limit else None)
+    found = await cluster.agency_events(agency_id, after, limit)
+    return _page([event for _, event in found], found[-1][0] if len(found) == limit else None)
+
+
+def _page(events: list[str], following: int | None) -> Response:
+    """An `EventPage` or `AgencyEventPage`, written around events that are JSON already."""
+    content = f'{{"events":[{",".join(events)}],"next":{"null" if following is None else following}}}'
+    return Response(content, media_type="application/json")
 
 
 def _still_valid(connection: Request | WebSocket, who: Principal) -> StillValid:
@@ -100,8 +108,8 @@ def _still_valid(connection: Request | WebSocket, who: Principal) -> StillValid:
     return partial(doorkeeper.still_valid, cluster_of(connection), who)
 
 
-def _stream(request: Request, who: Principal, subscribe: Callable[[], Feed], number: str) -> Response:
-    return LiveStream(subscribe, number, request.app.state.lines, _still_valid(request, who))
+def _stream(request: Request, who: Principal, subscribe: Callable[[], EventSource]) -> Response:
+    return LiveStream(subscribe, request.app.state.live_connections, _still_valid(request, who))
 
 
 # Sockets.
@@ -111,7 +119,7 @@ def _stream(request: Request, who: Principal, subscribe: Callable[[], Feed], num
 async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) -> None:
     """Every event of a thread after `?after=`, then those to come, with the text that models stream."""
 
-    async def subscribe(cluster: Cluster) -> Feed:
+    async def subscribe(cluster: Cluster) -> EventSource:
         thread = cluster.thread(agency_id, thread_id)
         await thread.metadata()
         return cluster.subscribe(Address(agency_id, thread_id), _after(websocket))
@@ -123,7 +131,7 @@ async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) ->
 async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
     """Every stored event of an agency's threads after the cursor `?after=`, then those to come; or from `now` on."""
 
-    async def subscribe(cluster: Cluster) -> Feed:
+    async def subscribe(cluster: Cluster) -> EventSource:
         now = websocket.query_params.get("after") == "now"
         latest = await cluster.agency(agency_id).cursor()  # settled before the socket opens
         return cluster.subscribe_agency(agency_id, latest if now else _after(websocket))
@@ -136,15 +144,15 @@ async def no_socket(websocket: WebSocket, path: str) -> None:
     await websocket.send_denial_response(as_problem(NotFound("there is no socket at this address")))
 
 
-async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Awaitable[Feed]]) -> None:
-    lines: Lines = websocket.app.state.lines
+async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Awaitable[EventSource]]) -> None:
+    connections: LiveConnections = websocket.app.state.live_connections
     try:
         check_caller(websocket)
         who = await principal_of(websocket)
         who.check(agency_id, "viewer")
-        with lines, closing(await subscribe(cluster_of(websocket))) as feed:
+        with connections, closing(await subscribe(cluster_of(websocket))) as source:
             await websocket.accept()
-            why = await over_socket(websocket, feed, lines, _still_valid(websocket, who))
+            why = await over_socket(websocket, source, connections, _still_valid(websocket, who))
             log.info("socket closed", path=websocket.url.path, why=why, **websocket.path_params)
     except AgencyError as error:
         await websocket.send_denial_response(as_problem(error))
