@@ -32,6 +32,7 @@ export default defineConfig({
           environment: "jsdom",
           include: ["src/**/*.test.tsx"],
           setupFiles: ["src/testing/browser.ts"],
+          testTimeout: 20_000,
         },
       },
     ],

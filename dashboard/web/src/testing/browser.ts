@@ -1,11 +1,15 @@
 // What components need of a browser and jsdom does not have. Real layout, focus traps and scrolling are tested in a real
 // browser (tests/browser).
 
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach, vi } from "vitest";
 import { closeAll } from "@/live/hooks";
 
 const SIZE = 600;
+/** On a busy machine a second is too short for a file that is loaded on demand. */
+const PATIENCE_MS = 5_000;
+
+configure({ asyncUtilTimeout: PATIENCE_MS });
 
 class NoResizes {
   observe(): void {}

@@ -1,8 +1,53 @@
 // Values as the gateway sends them, whole, for tests: each takes what matters to the test.
 
-import type { Approval, Message, PendingCall, ThreadEvent, ThreadSummary, ToolCall, Usage } from "@/api/types";
+import type {
+  Agency,
+  Approval,
+  Blueprint,
+  Message,
+  PendingCall,
+  ThreadEvent,
+  ThreadSummary,
+  ToolCall,
+  Usage,
+} from "@/api/types";
 
 export const USAGE: Usage = { input: 0, output: 0, cachedInput: 0, cacheWrite: 0, reasoning: 0 };
+
+const NO_LIMITS = { turns: null, timeMs: null, tokens: null, costUsd: null };
+
+export function agency(id: string, name: string): Agency {
+  return { id, name, createdAt: "2026-01-01T00:00:00Z", budget: NO_LIMITS };
+}
+
+export function blueprint(name: string, more: Partial<Blueprint> = {}): Blueprint {
+  return {
+    name,
+    description: `Is a ${name}.`,
+    prompt: `You are a ${name}.`,
+    tags: ["default"],
+    model: null,
+    requires: [],
+    params: {
+      toolChoice: "auto",
+      temperature: null,
+      maxTokens: null,
+      stop: [],
+      reasoning: null,
+      responseFormat: null,
+    },
+    outputSchema: null,
+    config: {},
+    status: "active",
+    limits: { ...NO_LIMITS, turns: 100 },
+    mode: "tools",
+    isolation: "shared",
+    source: "static",
+    createdAt: null,
+    updatedAt: null,
+    ...more,
+  };
+}
 
 export function threadSummary(id: string, more: Partial<ThreadSummary> = {}): ThreadSummary {
   return {

@@ -1,39 +1,22 @@
 import { describe, expect, it } from "vitest";
-import type { Blueprint } from "@/api/types";
+import { blueprint } from "@/testing/samples";
 import { blueprintOf, draftOf, NEW } from "@/views/blueprints/draft";
 
-const PARAMS: Blueprint["params"] = {
-  toolChoice: "auto",
-  temperature: null,
-  maxTokens: null,
-  stop: [],
-  reasoning: null,
-  responseFormat: null,
-};
+const { params } = blueprint("clerk");
 
-const blueprint: Blueprint = {
-  name: "clerk",
-  description: "Does what it is told.",
-  prompt: "You are a clerk.",
+const clerk = blueprint("clerk", {
   tags: ["default", "billing"],
   model: ["openai:a", { model: "openai:b", requires: ["images"] }],
   requires: ["tools"],
-  params: { ...PARAMS, temperature: 0.2 },
-  outputSchema: null,
+  params: { ...params, temperature: 0.2 },
   config: { hitl: { tools: ["refund"] } },
-  status: "active",
   limits: { turns: 100, timeMs: null, tokens: null, costUsd: 0.5 },
-  mode: "tools",
-  isolation: "shared",
-  source: "static",
-  createdAt: null,
-  updatedAt: null,
-};
+});
 
 describe("a blueprint that is edited", () => {
   it("comes back as it was if nothing was changed", () => {
-    const { source: _, createdAt: __, updatedAt: ___, ...same } = blueprint;
-    expect(blueprintOf(draftOf(blueprint))).toEqual({ ...same, params: { temperature: 0.2 } }); // without the defaults;
+    const { source: _, createdAt: __, updatedAt: ___, ...same } = clerk;
+    expect(blueprintOf(draftOf(clerk))).toEqual({ ...same, params: { temperature: 0.2 } }); // without the defaults;
   });
 
   it("is refused with what would be right", () => {
