@@ -124,7 +124,7 @@ class Agency:
             "delete_thread",
             "journal",
         }
-        | {"add_key", "keys", "revoke_key", "check_key", "providers", "put_provider", "delete_provider"}
+        | {"add_key", "key", "keys", "revoke_key", "check_key", "providers", "put_provider", "delete_provider"}
         | {"usage", "set_budget", "allowance", "policy", "set_policy"}
         | Scheduler.EXPOSED
     )
@@ -345,14 +345,21 @@ class Agency:
         assert known is not None
         return known[0]
 
+    @checked
+    async def key(self, key_id: str) -> KeyInfo:
+        """A key by its id; `NotFound` if it was revoked or never given out."""
+        known = self._store.key(key_id)
+        if known is None:
+            raise NotFound(f"agency {self._id!r} has no key {key_id!r:.100}")
+        return known[0]
+
     async def keys(self) -> list[KeyInfo]:
         return self._store.keys()
 
     @checked
     async def revoke_key(self, key_id: str) -> None:
-        if self._store.key(key_id) is None:
-            raise NotFound(f"agency {self._id!r} has no key {key_id!r:.100}")
-        self._store.drop_key(key_id)
+        known = await self.key(key_id)
+        self._store.drop_key(known.id)
 
     @checked
     async def check_key(self, key_id: str, digest: str) -> KeyInfo | None:

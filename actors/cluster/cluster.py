@@ -338,6 +338,11 @@ class AgencyHandle:
         made: KeyInfo = await self._call("add_key", key.id, name, role, key.digest)
         return NewKey(**made.model_dump(by_alias=False), key=key.text)
 
+    async def key(self, key_id: str) -> KeyInfo:
+        """A key by its id; `NotFound` if it was revoked or never given out."""
+        found: KeyInfo = await self._call("key", key_id)
+        return found
+
     async def keys(self) -> list[KeyInfo]:
         found: list[KeyInfo] = await self._call("keys")
         return found

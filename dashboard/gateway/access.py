@@ -1,9 +1,9 @@
-"""Who is asking, and what they may do.
+"""Access: which credential a request carries, and what that allows.
 
-There are two kinds of credentials. The installation's secret opens everything. A key belongs to one agency and has a
-role there; for its holder, other agencies do not exist. Both come as `Authorization: Bearer …` or `X-SECRET`, or as a
-ticket: issued to whoever shows one of them, good for one request within seconds, for browsers, which cannot send
-headers with a WebSocket. Without a secret the gateway is open: whoever reaches it may do everything.
+There are two kinds of credentials. The installation's secret allows everything. A key belongs to one agency and has a
+role there; for its holder, other agencies do not exist. Both come as `Authorization: Bearer …` or `X-SECRET`. Browsers
+cannot send headers with a WebSocket, so a client can exchange its credential for a ticket, which is valid for one
+request within seconds. Without a secret the gateway is open: every client that reaches it may do everything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RANKS: dict[Role, int] = {"viewer": 0, "operator": 1, "admin": 2}
 
 
 class Principal(Wire):
-    """Whoever is asking. Without an agency, it is the installation's owner."""
+    """The holder of a credential. Without an agency, it is the installation's owner."""
 
     agency: str | None = None
     role: Role = "admin"
@@ -50,7 +50,7 @@ class Principal(Wire):
         if self.agency != agency:
             raise NotFound(f"there is no agency {agency!r}")
         if RANKS[self.role] < RANKS[needed]:
-            raise Forbidden(f"that takes a key with the role {needed!r}; this one is a {self.role}'s")
+            raise Forbidden(f"this needs a key with the role {needed!r}; the role of this key is {self.role!r}")
 
 
 class Doorkeeper:
@@ -58,12 +58,12 @@ class Doorkeeper:
         self._secret = None if secret is None else secret.get_secret_value().encode()
 
     async def who(self, cluster: Cluster, credential: str | None, ticket: str | None) -> Principal:
-        """Whoever shows this. A key counts as what it is, also where no secret is needed."""
+        """The holder of a credential or a ticket. A key limits its holder even if the gateway needs no secret."""
         if ticket is not None:
             grant = await cluster.redeem_ticket(ticket)
             principal = None if grant is None else Principal.model_validate_json(grant)
             if principal is None or not await self.still_valid(cluster, principal):
-                raise Unauthorized("the ticket is unknown, used or too old: ask for a new one at POST /tickets")
+                raise Unauthorized("the ticket is unknown, used or too old: get a new one from POST /tickets")
             return principal
         if credential is not None and (agency := agency_of_key(credential)) is not None:
             return await _holder(cluster, agency, credential)
@@ -71,7 +71,7 @@ class Doorkeeper:
             return Principal()
         if credential is None:
             raise Unauthorized("this needs the secret or a key, as `Authorization: Bearer …` or `X-SECRET`")
-        if not hmac.compare_digest(credential.encode("latin-1", "replace"), self._secret):  # as it came
+        if not hmac.compare_digest(credential.encode("latin-1", "replace"), self._secret):  # the header's own bytes
             raise Unauthorized("that is not the secret")
         return Principal()
 
@@ -80,15 +80,16 @@ class Doorkeeper:
         return Ticket(ticket=ticket, expires_at=timestamp(now_ms() + int(1000 * TICKET_SECONDS)))
 
     async def still_valid(self, cluster: Cluster, principal: Principal) -> bool:
-        """Whether a key has not been revoked since."""
+        """Whether a principal's key still exists. Open connections ask this often, so it looks at that key only."""
         if principal.agency is None or principal.key is None:
             return True
         try:
-            return principal.key in {key.id for key in await cluster.agency(principal.agency).keys()}
+            await cluster.agency(principal.agency).key(principal.key)
         except NotFound:
             return False
-        except Unavailable:
+        except Unavailable:  # a restart of the directory must not disconnect everybody with a key
             return True
+        return True
 
 
 async def _holder(cluster: Cluster, agency: str, text: str) -> Principal:
@@ -101,14 +102,14 @@ async def _holder(cluster: Cluster, agency: str, text: str) -> Principal:
     return Principal(agency=agency, role=key.role, key=key.id)
 
 
-# What routes ask for.
+# Dependencies of routes.
 
 _bearer = HTTPBearer(auto_error=False, description="The secret, or a key of an agency.")
 _header = APIKeyHeader(name="X-SECRET", auto_error=False, description="The secret, or a key of an agency.")
 
 
 def credential(connection: HTTPConnection) -> str | None:
-    """What a request shows; looked up here and not by FastAPI, which has no such thing for sockets."""
+    """The credential of a request. FastAPI's security classes do not work for sockets, so this reads the headers."""
     scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and bearer.strip():
         return bearer.strip()
@@ -116,7 +117,7 @@ def credential(connection: HTTPConnection) -> str | None:
 
 
 def is_live(connection: HTTPConnection) -> bool:
-    """Whether it asks for a live feed: what browsers cannot send headers with, and tickets are for."""
+    """Whether a request wants live events. Browsers cannot send headers with those, so only they may carry a ticket."""
     return connection.scope["type"] == "websocket" or STREAM in connection.headers.get("accept", "")
 
 
@@ -138,12 +139,12 @@ async def principal_of(connection: HTTPConnection) -> Principal:
 
 async def owner_only(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     if not principal.is_owner:
-        raise Forbidden("that takes the installation's secret; this is a key of one agency")
+        raise Forbidden("this needs the installation's secret; a key of one agency is not enough")
     return principal
 
 
 def may(needed: Role) -> Callable[..., Awaitable[Principal]]:
-    """A dependency: only for those who have this role, or a higher one, in the agency of the path."""
+    """A dependency that requires this role, or a higher one, in the agency of the path."""
 
     async def check(agency_id: AgencyId, principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
         principal.check(agency_id, needed)
@@ -153,11 +154,11 @@ def may(needed: Role) -> Callable[..., Awaitable[Principal]]:
 
 
 SCHEMES = (Security(_bearer), Security(_header))
-"""For the OpenAPI document: either of them. Live feeds take a ticket, too, as `?ticket=`."""
+"""For the OpenAPI document: either of them. Live events also accept a ticket as `?ticket=`."""
 
 TheCluster = Annotated[Cluster, Depends(cluster_of)]
 Viewer = Depends(may("viewer"))
 Operator = Depends(may("operator"))
 Admin = Depends(may("admin"))
-Anybody = Annotated[Principal, Depends(principal_of)]
+AnyPrincipal = Annotated[Principal, Depends(principal_of)]
 Owner = Annotated[Principal, Depends(owner_only)]

@@ -1,4 +1,4 @@
-"""The app: routes, what stands before them, and the document that describes them."""
+"""The FastAPI app: routes, the layers before them, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from starlette.middleware.cors import CORSMiddleware
 
 from dashboard.gateway import problems
-from dashboard.gateway.access import SCHEMES, Anybody, Doorkeeper
+from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.openapi import describe
@@ -32,18 +32,18 @@ DESCRIPTION = """\
 Durable multi-agent threads. An agency has blueprints and threads; a thread is one agent's conversation, with one run
 at a time. Everything that has happened in a thread is an event with a number.
 
-Live events are also to be had over WebSockets, at `/agency/{agencyId}/agent/{threadId}/ws?after=` for one thread and at
+Live events also come over WebSockets, at `/agency/{agencyId}/agent/{threadId}/ws?after=` for one thread and at
 `/agency/{agencyId}/ws?after=` for all of an agency's: every event after that number, then those to come, as JSON.
 """
 
 
 def create_app(settings: GatewaySettings) -> FastAPI:
-    """The gateway, not yet joined to anything: `app.state.cluster` is to be set to a `Cluster`."""
+    """The gateway's app. It answers 503 until its server sets `app.state.cluster` to the joined `Cluster`."""
     app = FastAPI(
         title="Agency",
         version=version("agency"),
         description=DESCRIPTION,
-        openapi_url=None,  # it takes the secret, too
+        openapi_url=None,  # the route below needs the secret, which FastAPI's own does not
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
@@ -71,6 +71,6 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     return app
 
 
-async def _document(request: Request, who: Anybody) -> dict[str, Any]:
+async def _document(request: Request, who: AnyPrincipal) -> dict[str, Any]:
     app: FastAPI = request.app
     return app.openapi()

@@ -37,10 +37,13 @@ async def test_a_key_opens_its_agency_until_it_is_revoked(agency: AgencyHandle) 
     known = KeyInfo(id=made.id, name="Till 1", role="operator", created_at=made.created_at)
     other = await agency.create_key("Till 2", "viewer")
     assert await agency.check_key(made.key) == known
+    assert await agency.key(made.id) == known
     assert {key.id: key.role for key in await agency.keys()} == {made.id: "operator", other.id: "viewer"}
     await agency.revoke_key(made.id)
     assert await agency.check_key(made.key) is None
     assert [key.id for key in await agency.keys()] == [other.id]
+    with pytest.raises(NotFound, match="has no key"):
+        await agency.key(made.id)
     with pytest.raises(NotFound, match="has no key"):
         await agency.revoke_key(made.id)
 

@@ -1,4 +1,4 @@
-"""Agencies: making, listing, renaming and deleting them, and their keys."""
+"""Agencies and their keys: create, list, rename, delete."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from fastapi import APIRouter, status
 
 from agency.api import bodies as api
 from agency.api.tenancy import AgencyInfo, KeyInfo, NewKey
-from agency.errors import NotFound
-from dashboard.gateway.access import Admin, Anybody, Owner, TheCluster, Viewer
+from dashboard.gateway.access import Admin, AnyPrincipal, Owner, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import AfterName, AgencyId, KeyId, Limit
 from dashboard.gateway.problems import refusals
@@ -20,11 +19,11 @@ router = APIRouter(route_class=JsonRoute, tags=["agencies"])
 @router.get("/agencies", responses=refusals())
 async def list_agencies(
     cluster: TheCluster,
-    who: Anybody,
+    who: AnyPrincipal,
     after: AfterName = "",
     limit: Limit = 100,
 ) -> api.AgencyPage:
-    """The agencies that are visible to whoever is asking."""
+    """The agencies that your secret or key gives access to."""
     if who.agency is not None:
         return api.AgencyPage(agencies=(await cluster.agency(who.agency).info(),))
     found = await cluster.agencies(after, limit)
@@ -33,7 +32,7 @@ async def list_agencies(
 
 @router.post("/agencies", status_code=status.HTTP_201_CREATED, responses=refusals(409))
 async def create_agency(cluster: TheCluster, owner: Owner, body: api.NewAgency | None = None) -> AgencyInfo:
-    """A new agency."""
+    """Create an agency."""
     wanted = body or api.NewAgency()
     agency_id = None if wanted.idempotency_key is None else derived("agc", wanted.idempotency_key)
     return await (await cluster.create_agency(wanted.name, agency_id=agency_id)).info()
@@ -41,11 +40,13 @@ async def create_agency(cluster: TheCluster, owner: Owner, body: api.NewAgency |
 
 @router.get("/agency/{agency_id}", dependencies=[Viewer], responses=refusals(404))
 async def get_agency(cluster: TheCluster, agency_id: AgencyId) -> AgencyInfo:
+    """An agency's name, budget and time of creation."""
     return await cluster.agency(agency_id).info()
 
 
 @router.patch("/agency/{agency_id}", dependencies=[Admin], responses=refusals(404))
 async def rename_agency(cluster: TheCluster, agency_id: AgencyId, body: api.AgencyChange) -> AgencyInfo:
+    """Rename an agency. Its id stays the same."""
     return await cluster.agency(agency_id).rename(body.name)
 
 
@@ -59,7 +60,7 @@ async def delete_agency(cluster: TheCluster, agency_id: AgencyId) -> None:
 
 @router.get("/agency/{agency_id}/keys", dependencies=[Admin], responses=refusals(404))
 async def list_keys(cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100) -> api.KeyPage:
-    """The agency's keys in the order of their ids, without what has to be shown."""
+    """The agency's keys in the order of their ids, without their texts."""
     found = sorted(await cluster.agency(agency_id).keys(), key=lambda key: key.id)
     keys = [key for key in found if key.id > after]
     return api.KeyPage(keys=tuple(keys[:limit]), next=keys[limit - 1].id if len(keys) > limit else None)
@@ -72,16 +73,14 @@ async def list_keys(cluster: TheCluster, agency_id: AgencyId, after: AfterName =
     responses=refusals(404),
 )
 async def create_key(cluster: TheCluster, agency_id: AgencyId, body: api.KeyWanted) -> NewKey:
-    """A new key: `key` is what its holder shows, and is not to be had a second time."""
+    """Create a key. Only this answer contains its text, as `key`."""
     return await cluster.agency(agency_id).create_key(body.name, body.role)
 
 
 @router.get("/agency/{agency_id}/keys/{key_id}", dependencies=[Admin], responses=refusals(404))
 async def get_key(cluster: TheCluster, agency_id: AgencyId, key_id: KeyId) -> KeyInfo:
-    found = next((key for key in await cluster.agency(agency_id).keys() if key.id == key_id), None)
-    if found is None:
-        raise NotFound(f"the agency has no key {key_id!r}")
-    return found
+    """A key without its text."""
+    return await cluster.agency(agency_id).key(key_id)
 
 
 @router.delete(
@@ -91,11 +90,11 @@ async def get_key(cluster: TheCluster, agency_id: AgencyId, key_id: KeyId) -> Ke
     responses=refusals(404),
 )
 async def revoke_key(cluster: TheCluster, agency_id: AgencyId, key_id: KeyId) -> None:
-    """From now on the key opens nothing."""
+    """Revoke a key at once."""
     await cluster.agency(agency_id).revoke_key(key_id)
 
 
 def derived(prefix: str, *parts: str) -> str:
-    """The one id that a request with an idempotency key can make."""
+    """The id that a request with an idempotency key creates: always the same, so a repeat creates nothing new."""
     named = "\0".join(parts).encode("utf-8", "replace")
     return f"{prefix}_{hashlib.blake2b(named, digest_size=10).hexdigest()}"

@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from actors import Status
 from agency.api import bodies as api
 from agency.errors import Unavailable
-from dashboard.gateway.access import Anybody, Doorkeeper, Owner, TheCluster
+from dashboard.gateway.access import AnyPrincipal, Doorkeeper, Owner, TheCluster
 from dashboard.gateway.metrics import exposition
 from dashboard.gateway.problems import refusals
 
@@ -19,7 +19,7 @@ _PROMETHEUS = {"description": "In Prometheus' text format.", "content": {"text/p
 
 @router.get("/healthz", responses=refusals())
 async def healthz(cluster: TheCluster) -> api.Health:
-    """Ready: a thread could run now."""
+    """Whether a thread could run now."""
     found = await cluster.ready()
     if not found.ready:
         raise Unavailable(found.reason)
@@ -28,7 +28,7 @@ async def healthz(cluster: TheCluster) -> api.Health:
 
 @router.get("/status", responses=refusals())
 async def installation_status(cluster: TheCluster, owner: Owner) -> Status:
-    """Nodes, hosts, and who lives where."""
+    """Nodes, hosts, and which threads are awake on which host."""
     return await cluster.status()
 
 
@@ -39,7 +39,7 @@ async def metrics(cluster: TheCluster, owner: Owner) -> Response:
 
 
 @router.post("/tickets", status_code=status.HTTP_201_CREATED, responses=refusals())
-async def issue_ticket(request: Request, cluster: TheCluster, who: Anybody) -> api.Ticket:
-    """A ticket with the rights of whoever is asking, for one request within half a minute: for sockets of browsers."""
+async def issue_ticket(request: Request, cluster: TheCluster, who: AnyPrincipal) -> api.Ticket:
+    """Get a ticket with your rights, valid for one request within 30 seconds: for sockets in browsers."""
     doorkeeper: Doorkeeper = request.app.state.doorkeeper
     return await doorkeeper.issue(cluster, who)
