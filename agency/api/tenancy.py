@@ -1,4 +1,4 @@
-"""What is known of an agency, one tenant: its name, its blueprints, its threads, its keys, what it uses and may use."""
+"""An agency, which is one tenant, as the API shows it: its name, blueprints, threads, keys, usage and budget."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class AgencyUsage(Use):
 
 
 class ProviderInfo(Wire):
-    """Where models are, by the word before the colon in their names: in the code, the installation's settings or the
-    agency, of which each goes before the ones before it."""
+    """A provider of models, named by the word before the colon in a model's name. Those of the settings replace those
+    of the code with the same name, and those of the agency replace both."""
 
     name: str
     source: Literal["code", "settings", "agency"]
     entry: Provider | None = None
-    """The agency's own; how the installation is set up is not its business."""
+    """Only of the agency's own providers: an agency does not see how the installation is set up."""
     created_at: str | None = None
     updated_at: str | None = None
 
@@ -112,4 +112,4 @@ class KeyInfo(Wire):
 
 class NewKey(KeyInfo):
     key: str = Field(repr=False)
-    """The whole text. Nobody can be asked for it again."""
+    """The whole text. No later answer contains it."""

@@ -152,7 +152,7 @@ def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], given: Decision 
 def _ask(thread: Thread, call: PendingToolCall) -> Decision:
     if not sys.stdin.isatty():
         raise InvalidInput(
-            "nobody is at the terminal to be asked: say --yes, --always, --deny REASON, --edit JSON or --respond TEXT"
+            "without a terminal you must pass --yes, --always, --deny REASON, --edit JSON or --respond TEXT"
         )
     err.print(f"\n[yellow]✋[/] {thread.agency_id}/{thread.id}", highlight=False)
     err.print(call_line(call))

@@ -1,8 +1,8 @@
-"""What stands before every request: how large it may be, how many may come, and which web pages may send them.
+"""Checks before every request: its size, how many a client may send, and which web pages may send them.
 
-Without a secret the gateway trusts whoever reaches it, and every page in the same person's browser can reach loopback.
-So then it takes requests under its own names only, which a page that has its own name pointed here cannot offer, and
-nothing that changes anything, and no sockets, from pages of other sites.
+Without a secret the gateway trusts every client that reaches it, and every page in a person's browser can reach
+loopback. So it then accepts requests only under its own host names, which defeats DNS rebinding (a foreign page whose
+name resolves to this machine), and refuses sockets and requests that change something from pages of other sites.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLIENTS = 10_000
 """How many clients' rates are remembered."""
 
 QUIET = ("/healthz", "/metrics")
-"""Asked all the time, and not worth a line in the log unless they fail."""
+"""Probes ask these all the time, so they are logged only if they fail."""
 
 METHODS = frozenset(http.HTTPMethod)
 
@@ -55,7 +55,7 @@ class Rates:
 
 
 def check_caller(connection: HTTPConnection) -> None:
-    """Refuse whom this gateway does not talk to at all: too many requests, a foreign name, a foreign page."""
+    """Refuse a client before anything else is looked at: too many requests, a foreign host name, a foreign page."""
     settings: GatewaySettings = connection.app.state.settings
     rates: Rates = connection.app.state.rates
     rates.take(connection.client.host if connection.client is not None else "")
@@ -159,7 +159,9 @@ class _Exchange:
 
     def _note(self, seconds: float) -> None:
         method, path, status = self._scope["method"], self._scope["path"], self._status or 499
-        counted = method if method in METHODS else "other"  # whatever clients think of must not become series
+        counted = (
+            method if method in METHODS else "other"
+        )  # clients invent methods, and each would be a new time series
         route = getattr(self._scope.get("route"), "path", "none")
         REQUESTS.labels(counted, route, str(status)).inc()
         LATENCY.labels(counted, route).observe(seconds)

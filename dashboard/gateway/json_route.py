@@ -1,4 +1,7 @@
-"""Bodies as JSON has them: text that no UTF-8 can say, as in `"\\ud800"`, is refused at the door."""
+"""JSON bodies, read strictly: a lone surrogate such as `"\\ud800"`, which UTF-8 cannot encode, is refused here.
+
+Python's own JSON parser accepts it, and storing or sending the text would fail later.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class _JsonRequest(Request):
         try:
             return from_json(await self.body())
         except ValueError as error:
-            raise InvalidInput(f"the body is no JSON: {error}") from error
+            raise InvalidInput(f"the body is not valid JSON: {error}") from error
 
 
 class JsonRoute(APIRoute):

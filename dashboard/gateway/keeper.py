@@ -1,8 +1,8 @@
-"""The process that people start: it holds the socket, and keeps a gateway behind it alive.
+"""The keeper: the process that a person starts. It holds the listening socket and keeps a gateway process alive.
 
-A gateway is a client of Ray, and Ray ends its clients when it dies itself. So the gateway is a child of this process,
-which starts it again with the same socket; whoever calls meanwhile waits a little. The child ends with this process,
-however that ends.
+A gateway is a client of Ray, and Ray ends its clients when it dies itself. So the gateway is a child of the keeper,
+which starts it again with the same socket; requests that come meanwhile wait in the socket's queue. The child dies with
+the keeper, even if the keeper is killed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import FrameType
 
 SOCKET = "AGENCY_KEPT_SOCKET"
 LINE = "AGENCY_KEPT_LINE"
-"""What a kept gateway finds in its environment: the socket, and where to say that it is ready."""
+"""File descriptors in the environment of a kept gateway: the listening socket, and a pipe on which it reports ready."""
 
 AGAIN = 75
 """The exit code of a gateway that wants to be started again."""
@@ -35,7 +35,7 @@ class Keeper:
         self._stopping = False
 
     def run(self) -> int:
-        """Keep a gateway alive until it ends on purpose, or never gets ready: its exit code."""
+        """Keep a gateway alive until it ends on purpose or fails too often before it is ready; its exit code."""
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, self._pass_on)
         failures, served = 0, False
@@ -49,10 +49,10 @@ class Keeper:
         return 0
 
     def _is_stopping(self) -> bool:
-        return self._stopping  # a signal may say so at any moment
+        return self._stopping  # a method, because a signal handler sets it while `run` runs
 
     def _serve(self) -> tuple[int, bool]:
-        """One gateway: its exit code, and whether it ever was ready."""
+        """Run one gateway to its end: its exit code, and whether it ever was ready."""
         heard, told = os.pipe()
         kept = (self._listening.fileno(), told)
         environment = {**os.environ, SOCKET: str(kept[0]), LINE: str(told)}
@@ -83,7 +83,7 @@ def is_kept() -> bool:
 
 
 class Kept:
-    """What a kept gateway has of its keeper."""
+    """A kept gateway's side: the listening socket, and the pipe to its keeper."""
 
     def __init__(self) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

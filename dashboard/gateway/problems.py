@@ -1,7 +1,7 @@
-"""How the gateway says no: every refusal is `application/problem+json` (RFC 9457) with a stable `code`.
+"""Refusals: each is `application/problem+json` (RFC 9457) with a stable `code`.
 
-The codes are those of `agency.errors`; here each gets its HTTP status. What nobody foresaw is told apart by a number
-that the log has too, and by nothing else: no stack, no message that might hold a secret.
+The codes are those of `agency.errors`; here each gets its HTTP status. Unexpected errors become a 500 that carries only
+a log id: a stack or a message might hold a secret.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ STATUSES: dict[type[AgencyError], int] = {
     errors.Unavailable: 503,
     errors.StaleActivation: 503,
 }
-"""Whatever is not here is our own fault: 500."""
+"""Every other error is a fault of this server: 500."""
 
 MEANINGS = {
-    400: "What was sent cannot be accepted; nothing was changed.",
-    401: "There is no secret, key or ticket, or a wrong one.",
-    403: "Whoever is asking may not do that.",
-    404: "There is no such thing, or it is not visible to whoever is asking.",
-    409: "It does not fit what the thread is doing now; nothing was changed.",
-    413: "It is larger than this installation accepts.",
+    400: "The request is invalid; nothing was changed.",
+    401: "The secret, key or ticket is missing or wrong.",
+    403: "Your key does not allow this.",
+    404: "This does not exist, or your key gives no access to it.",
+    409: "This is not possible in the current state; nothing was changed.",
+    413: "The request is larger than this installation accepts.",
     429: "Too many requests; `Retry-After` says when to try again.",
-    503: "Nobody could answer in time; try again.",
+    503: "No host could answer in time; try again.",
 }
 
 
@@ -97,8 +97,8 @@ def _status(error: AgencyError) -> int | None:
 
 
 def _explain(error: RequestValidationError) -> str:
-    """What is wrong, in one line; never with the input itself, which may be long or secret."""
-    problems: dict[str, None] = {}  # the same may be found twice
+    """The faults of a request in one line. It never repeats the input, which may be long or secret."""
+    problems: dict[str, None] = {}  # each member of a union may report the same
     for each in error.errors():
         where = ".".join(str(part) for part in each["loc"] if part != "body")
         problems[f"{where}: {each['msg']}" if where else str(each["msg"])] = None
@@ -125,7 +125,7 @@ def _is_json(request: Request) -> bool:
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:
-    """What an address takes; a route knows of itself only."""
+    """The methods of an address. A route knows only its own, so this looks them up in the OpenAPI document."""
     for template, methods in app.openapi()["paths"].items():
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
             return sorted(method.upper() for method in methods)
@@ -138,7 +138,7 @@ def install(app: FastAPI) -> None:
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For a route's `responses`: what it may refuse with, besides what every route may."""
+    """For a route's `responses`: the statuses it may refuse with, besides those of every route."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": MEANINGS[status], "content": {MEDIA: {"schema": schema}}}

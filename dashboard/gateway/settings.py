@@ -1,4 +1,4 @@
-"""How the gateway listens, whom it lets in and how much it takes: by option, or by AGENCY_… variables."""
+"""Settings of the gateway: its address, its secret and its limits, from options or AGENCY_… variables."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class GatewaySettings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """0 takes any that is free."""
+    """0 takes any free port."""
     secret: Annotated[SecretStr, Field(min_length=1)] | None = None
-    """What clients must show. Without one, everybody who reaches the address may do everything."""
+    """Clients must send it. Without one, every client that reaches the address may do everything."""
     insecure: bool = False
     """Listen on other addresses than loopback without a secret."""
     cors_origins: tuple[Origin, ...] = ()
@@ -37,9 +37,9 @@ class GatewaySettings(BaseSettings):
     sockets: Annotated[int, Field(ge=1)] = 10_000
     """Live connections that are served at once."""
     beat: Annotated[float, Field(gt=0)] = 15.0
-    """Seconds without events after which a live client is told that the line is alive, and its key looked at again."""
+    """Seconds without events after which a live client gets a sign of life; its key is checked again as often."""
     slow: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds that a live client may take for one event before it is sent away."""
+    """Seconds that a live client may take for one event before it is disconnected."""
 
     @field_validator("secret", mode="before")
     @classmethod
@@ -56,16 +56,16 @@ class GatewaySettings(BaseSettings):
             return False
 
     def check(self) -> None:
-        """Refuse to be open to the world by accident."""
+        """Refuse to be open to the network by accident."""
         if not (self.is_loopback or self.secret or self.insecure):
             raise DefinitionError(
-                f"anybody who reaches {self.host} could run your agents: set AGENCY_SECRET to what clients must show, "
-                "or say --insecure if something else guards this address"
+                f"every client that reaches {self.host} could run your agents: set AGENCY_SECRET, which clients must "
+                "send, or pass --insecure if something else guards this address"
             )
 
 
 def gateway_settings(**given: object) -> GatewaySettings:
-    """Settings from options and the environment; what is wrong with them is said in one line."""
+    """Settings from options and the environment; `DefinitionError` tells in one line what is wrong with them."""
     try:
         made = GatewaySettings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # that is what it checks
     except ValidationError as error:

@@ -124,6 +124,6 @@ async def test_a_key_sees_its_own_agency_and_no_hosts(
     await visitor.page.add_init_script(f"sessionStorage.setItem('agency.secret', {made!r})")
     visitor.forgive("status of 403")
     page = await visitor.open(gateway, "cluster")
-    await expect(page.get_by_role("main")).to_contain_text("That takes the installation's secret")
+    await expect(page.get_by_role("main")).to_contain_text("This needs the installation's secret")
     await switcher(page).click()
     await expect(page.get_by_role("menuitemradio")).to_have_count(1)

@@ -201,7 +201,7 @@ def test_what_waits_is_listed_and_answered_from_the_command_line(run: Any, baker
     thread.wait(timeout=30)
     (waiting,) = json.loads(run("approve", "--agency", bakery.id, "--json"))["approvals"]
     assert (waiting["threadId"], waiting["calls"][0]["name"]) == (thread.id, "charge")
-    with pytest.raises(InvalidInput, match="say --yes, --always, --deny REASON, --edit JSON or --respond TEXT"):
+    with pytest.raises(InvalidInput, match="pass --yes, --always, --deny REASON, --edit JSON or --respond TEXT"):
         run("approve", thread.id)
     with pytest.raises(InvalidInput, match="no JSON"):
         run("approve", thread.id, "--edit", "{nonsense")
