@@ -28,6 +28,8 @@ PREVIEW_CHARS = 2_000
 
 
 class EventType(StrEnum):
+    """What happened. `docs/api.md` lists what each event holds."""
+
     THREAD_CREATED = "thread.created"
     REQUEST_ACCEPTED = "request.accepted"
     RUN_STARTED = "run.started"

@@ -178,6 +178,7 @@ class LocalRuntime:
             return thread
 
     def thread_ids(self) -> list[str]:
+        """The ids of all threads in the folder, in order."""
         return sorted(path.stem for path in self._folder.glob("*.db") if holds_thread(path))
 
     # What threads ask of it (see `agency.runtime`).

@@ -36,6 +36,8 @@ class ForkInfo(Wire):
 
 
 class ThreadMetadata(Wire):
+    """What a thread is: its id, its agent and where it comes from. It never changes."""
+
     id: str
     agent_type: str
     created_at: str

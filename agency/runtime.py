@@ -38,6 +38,8 @@ class ThreadProgress(NamedTuple):
 
 
 class Runtime(Protocol):
+    """What a thread asks of the place that it runs in. You need it only to write a runtime of your own."""
+
     def agents(self) -> Mapping[str, Blueprint]:
         """The agents that can be started here, by name."""
 

@@ -125,6 +125,7 @@ class TracingObserver:
         self._runs.pop(thread_id, None)
 
     def flush(self) -> None:
+        """Hand on the spans that the provider has gathered. A runtime does so when it is closed."""
         provider = self._provider or trace.get_tracer_provider()
         if isinstance(provider, TracerProvider):
             provider.force_flush()

@@ -168,6 +168,7 @@ class AsyncClient(AsyncHandle, GatewayOperations):
         return self._transport.url
 
     async def close(self) -> None:
+        """Close the connections. `async with` does so by itself."""
         await self._transport.close()
 
     async def ready(self) -> bool:

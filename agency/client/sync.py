@@ -172,6 +172,7 @@ class Client(SyncHandle, GatewayOperations):
         return self._transport.url
 
     def close(self) -> None:
+        """Close the connections. `with` does so by itself."""
         self._transport.close()
 
     def ready(self) -> bool:

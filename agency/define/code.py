@@ -33,4 +33,5 @@ class CodeRunner(Protocol):
     the code makes the same calls in the same order.
     """
 
-    async def run(self, code: str, state: JsonValue, call_tool: CallTool) -> CodeResult: ...
+    async def run(self, code: str, state: JsonValue, call_tool: CallTool) -> CodeResult:
+        """Run `code`. `state` is what the execution before returned, and None at first."""

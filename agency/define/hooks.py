@@ -148,6 +148,7 @@ class Plan:
     note: str = ""
 
     def add_prompt(self, text: str) -> None:
+        """Add text to the system prompt of this model call."""
         if not isinstance(text, str):
             raise TypeError(f"a prompt is text, not {text!r}")
         self.system.append(sayable_text(text))

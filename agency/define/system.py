@@ -51,6 +51,12 @@ OPEN_PROVIDERS = 200
 
 
 class AgentSystem:
+    """Agents, tools and middleware that belong together, and the models that they use.
+
+    Its methods return the system, so that calls can be chained. What refers to something that it does not have raises
+    `DefinitionError` when the system is first used.
+    """
+
     def __init__(
         self,
         default_model: ModelName,

@@ -108,7 +108,8 @@ class Model(Protocol):
     provider fails, and stops at once when it is canceled.
     """
 
-    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply: ...
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        """Answer a request, and pass text to `on_delta` as it comes. Raise `ModelError` if that fails."""
 
 
 @runtime_checkable

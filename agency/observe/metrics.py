@@ -86,6 +86,8 @@ class ApprovalFigures(Wire):
 
 
 class Snapshot(Wire):
+    """What a `MetricsObserver` has counted in its process."""
+
     events: int
     tokens: Usage
     cost: CostFigures
@@ -133,6 +135,7 @@ class MetricsObserver:
             self._runs.pop(thread_id, None)
 
     def snapshot(self) -> Snapshot:
+        """The figures so far. They are a copy: they do not change."""
         with self._lock:
             latencies, looked_up = sorted(self._latencies), self._hits + self._misses
             granted = self._decisions["approve"] + self._decisions["edit"]

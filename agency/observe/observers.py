@@ -69,7 +69,8 @@ class Resumed(NamedTuple):
 class Observer(Protocol):
     """It may also have `flush()`, which hands on whatever it has gathered; it is called when a runtime is closed."""
 
-    def observe(self, seen: Observation) -> None: ...
+    def observe(self, seen: Observation) -> None:
+        """An event was committed. This must not block; what it raises is logged and changes nothing."""
 
 
 @runtime_checkable

@@ -47,6 +47,11 @@ def _first_word(sql: str) -> str:
 
 
 class Draft:
+    """What one commit of a thread will write. Tools and hooks get one as `ctx.store`.
+
+    It is committed whole, together with what it belongs to: a call's result, a turn. If the call fails, it is dropped.
+    """
+
     def __init__(self, store: ThreadStore | None, run: int = 0) -> None:
         self._store = store
         self.run = run
@@ -93,6 +98,7 @@ class Draft:
         return value
 
     def put(self, owner: str, key: str, value: JsonValue) -> None:
+        """Keep a small value under a name; None removes it."""
         if value is None:
             self.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (owner, key))
         else:

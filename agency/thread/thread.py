@@ -346,6 +346,7 @@ class Thread:
         return envelope(self.metadata, stored, self._pipeline.tools, self._driver.children_spent())
 
     def run_state(self) -> RunState:
+        """What the latest run is doing: its id, its status, its turn and why it is paused."""
         return self._run.view()
 
     async def state(self) -> ThreadState:
@@ -368,6 +369,7 @@ class Thread:
         return tuple(FileInfo(path=path, size=size) for path, size in sorted(kept.items()))
 
     async def read_file(self, path: str) -> bytes:
+        """The content of one of the agent's files. Raises `NotFound` if there is none."""
         self._check_alive()
         content = await read_file(self._pipeline, self._store.draft(), path)
         if content is None:

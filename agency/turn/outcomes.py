@@ -110,6 +110,8 @@ CallOutcome = Annotated[Success | Failure | Canceled | Deferred, Field(discrimin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
+    """Run the call."""
+
     __pydantic_config__: ClassVar[ConfigDict] = CHECKED
 
     decision: Literal["approve"] = "approve"
