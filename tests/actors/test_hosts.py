@@ -16,7 +16,7 @@ from agency import DefinitionError, NotFound, WrongState
 from agency.errors import Unavailable
 from tests.support.clusters import Install, asleep, follow
 from tests.support.paths import ROOT
-from tests.support.scripted_system import calls, noting, say, script
+from tests.support.scripted_system import calls, holding, let_go, say, script
 from tests.support.waiting import PATIENCE, eventually
 
 
@@ -39,9 +39,9 @@ async def all_ready(cluster: Cluster, count: int) -> tuple[HostStatus, ...]:
     return hosts if len(hosts) == count and all(host.state == "ready" for host in hosts) else ()
 
 
-async def working(agency: AgencyHandle, ledger: Path, what: str, seconds: float) -> ThreadHandle:
-    """A thread whose tool is at work."""
-    thread = await agency.create_thread("clerk", script(calls(noting(ledger, what, seconds)), say("done")))
+async def working(agency: AgencyHandle, ledger: Path, what: str) -> ThreadHandle:
+    """A thread whose tool is at work until it is let go."""
+    thread = await agency.create_thread("clerk", script(calls(holding(ledger, what)), say("done")))
     await eventually(lambda: f"begin:{what}" in ledger.read_text())
     return thread
 
@@ -52,7 +52,7 @@ async def test_threads_spread_first_and_then_share_and_the_status_tells_where(in
     first = [await agency.create_thread("clerk") for _ in range(3)]
     where = await cluster.where([thread.address for thread in first])
     assert len(set(where.values())) == 3
-    busy = await working(agency, ledger, "x", 2.0)
+    busy = await working(agency, ledger, "x")
     more = [await agency.create_thread("clerk") for _ in range(3)]
 
     threads = [*first, busy, *more]
@@ -71,6 +71,7 @@ async def test_threads_spread_first_and_then_share_and_the_status_tells_where(in
         assert (host.node, host.role, host.state) == (node.id, "shared", "ready")
         assert title(host.pid).startswith("ray::Host")
         assert host.rss_bytes is not None and host.rss_bytes > 10_000_000
+    let_go(ledger, "x")
     assert (await busy.wait(PATIENCE)).data == "done"
 
 
@@ -131,7 +132,7 @@ async def test_an_idle_thread_hibernates_and_wakes_when_it_is_needed(install: In
     await watched.wait(PATIENCE)
     events = follow(watched)
     assert (await anext(events)).seq == 1
-    busy = await working(agency, ledger, "x", 4.0)
+    busy = await working(agency, ledger, "x")
     charge = calls(("charge", {"ledger": str(ledger), "what": "7"}))
     asking = await agency.create_thread("careful", script(charge, say("charged")))
     assert (await asking.wait(PATIENCE)).meta.pause_reason == "hitl"
@@ -150,6 +151,7 @@ async def test_an_idle_thread_hibernates_and_wakes_when_it_is_needed(install: In
     await asking.approve()
     assert (await asking.wait(PATIENCE)).data == "charged"
     assert (await fresh.state()).messages == ()
+    let_go(ledger, "x")
     assert (await busy.wait(PATIENCE)).data == "done"
     await events.aclose()
     await eventually(lambda: asleep(cluster, watched, busy, asking, idle, fresh))

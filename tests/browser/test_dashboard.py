@@ -24,7 +24,7 @@ from tests.support.page_parts import (
     switcher,
     threads,
 )
-from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -269,13 +269,14 @@ async def test_enter_sends_and_what_is_said_during_a_run_joins_it(
     thread = create(http, agency)
     page = await visitor.open(gateway, link(agency, thread))
     box = page.get_by_role("textbox", name="Message")
-    await box.fill(script(calls(noting(ledger, "slow", 3)), say("never said")))
+    await box.fill(script(calls(holding(ledger, "slow")), say("never said")))
     await box.press("Enter")
     await expect(call_states(page)).to_have_text("running")
     await box.fill(script(say("I have joined")))
     await box.press("Enter")
     await expect(page.locator("[data-sent]")).to_contain_text("joins at the next step")
     await expect(box).to_have_value("")
+    let_go(ledger, "slow")
     await expect(answer(page)).to_have_text("I have joined")
     await expect(page.locator("[data-sent]")).to_have_count(0)
     await expect(page.get_by_role("log").locator("[data-role=user]")).to_have_count(2)

@@ -12,7 +12,7 @@ from tests.support.browser import Visitor
 from tests.support.gateway_requests import create
 from tests.support.gateways import Server
 from tests.support.page_parts import answer, at_agency, banner, calls_of, link, status
-from tests.support.scripted_system import calls, charging, noted, noting, say
+from tests.support.scripted_system import calls, charging, holding, let_go, noted, noting, say
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -45,10 +45,12 @@ async def test_a_tool_that_is_approved_for_always_asks_no_more(
 async def test_a_run_is_paused_and_resumed(
     gateway: Server, http: httpx.Client, agency: str, visitor: Visitor, ledger: Path
 ) -> None:
-    lines = (calls(noting(ledger, "slow", seconds=8.0)), calls(noting(ledger, "next")), say("done"))
+    lines = (calls(holding(ledger, "slow")), calls(noting(ledger, "next")), say("done"))
     thread = create(http, agency, *lines)
     page = await visitor.open(gateway, link(agency, thread))
-    await page.get_by_role("button", name="Pause").click()
+    async with page.expect_response("**/pause"):
+        await page.get_by_role("button", name="Pause").click()
+    let_go(ledger, "slow")
     await expect(page.get_by_role("button", name="Resume")).to_be_visible()
     assert "begin:next" not in noted(ledger)
     await page.get_by_role("button", name="Resume").click()

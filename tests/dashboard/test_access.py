@@ -31,6 +31,19 @@ def guarded(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def limited(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A gateway that lets one other site in, takes small requests only, and has two live connections."""
+    environment = {
+        "AGENCY_CORS_ORIGINS": '["https://shop.example"]',
+        "AGENCY_BODY_BYTES": "2000",
+        "AGENCY_SOCKETS": "2",
+    }
+    server = Server(gateway.settings, tmp_path_factory.mktemp("limited") / "log", **environment)
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def owner(guarded: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=guarded.url, headers={b"X-SECRET": SECRET.encode()}, timeout=60) as client:
@@ -281,18 +294,17 @@ async def test_an_open_gateway_takes_no_sockets_of_pages_of_other_sites(
     assert caught.value.response.status_code == 403
 
 
-def test_other_sites_are_let_in_only_if_named(gateway: Server, serve: Serve) -> None:
-    friendly = serve(AGENCY_CORS_ORIGINS='["https://shop.example"]')
+def test_other_sites_are_let_in_only_if_named(gateway: Server, limited: Server) -> None:
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
     for server, origin, allowed in (
         (gateway, "https://shop.example", None),
-        (friendly, "https://shop.example", "https://shop.example"),
-        (friendly, "https://evil.example", None),
+        (limited, "https://shop.example", "https://shop.example"),
+        (limited, "https://evil.example", None),
     ):
         answer = httpx.options(f"{server.url}/agencies", headers={"Origin": origin, **asked})
         assert answer.headers.get("access-control-allow-origin") == allowed
     posted = httpx.post(
-        f"{friendly.url}/agencies", headers={"Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site"}
+        f"{limited.url}/agencies", headers={"Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site"}
     )
     assert posted.status_code == 201
 
@@ -300,12 +312,11 @@ def test_other_sites_are_let_in_only_if_named(gateway: Server, serve: Serve) -> 
 # How much.
 
 
-def test_requests_that_are_too_large_are_refused(serve: Serve, gateway: Server) -> None:
-    small = serve(AGENCY_BODY_BYTES="2000")
+def test_requests_that_are_too_large_are_refused(limited: Server) -> None:
     fits = json.dumps({"name": "x" * 100}).encode()
     large = json.dumps({"name": "x" * 3_000}).encode()
     headers = {"Content-Type": "application/json"}
-    with small.client(**headers) as client:
+    with limited.client(**headers) as client:
         assert client.post("/agencies", content=fits).status_code == 201
         assert_problem(client.post("/agencies", content=large), 413, "ERR_TOO_LARGE")
 
@@ -326,10 +337,9 @@ def test_who_asks_too_often_is_told_to_wait(serve: Serve, gateway: Server) -> No
         assert int(answer.headers["retry-after"]) >= 1
 
 
-async def test_there_are_only_so_many_live_connections(serve: Serve, http: httpx.Client, agency: str) -> None:
+async def test_there_are_only_so_many_live_connections(limited: Server, http: httpx.Client, agency: str) -> None:
     thread = create(http, agency)
-    narrow = serve(AGENCY_SOCKETS="2")
-    path = f"{narrow.ws}/agency/{agency}/agent/{thread}/ws"
+    path = f"{limited.ws}/agency/{agency}/agent/{thread}/ws"
     async with connect(path, proxy=None), connect(path, proxy=None) as second:
         with pytest.raises(InvalidStatus) as caught:
             await connect(path, proxy=None)

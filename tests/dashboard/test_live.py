@@ -7,6 +7,7 @@ import json
 import random
 import socket
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,11 +16,19 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.support.gateway_requests import Json, create, finished, message, socket_events, stored
-from tests.support.gateways import Serve, Server
+from tests.support.gateways import Server
 from tests.support.scripted_system import calls, noting, say, task
 from tests.support.waiting import eventually
 
 WORK = [say(f"step {n}", words=5, delay=0.2) for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def strict(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A gateway that soon sends away who does not read, and often tells that the line is alive."""
+    server = Server(gateway.settings, tmp_path_factory.mktemp("strict") / "log", AGENCY_SLOW="0.5", AGENCY_BEAT="0.1")
+    yield server
+    server.stop()
 
 
 def path_of(agency: str, thread: str, after: int | str = 0) -> str:
@@ -129,13 +138,12 @@ async def test_server_sent_events_begin_after_the_last_event_id(
 
 
 async def test_a_client_that_hears_nothing_is_told_that_the_line_is_alive(
-    serve: Serve, http: httpx.Client, agency: str
+    strict: Server, http: httpx.Client, agency: str
 ) -> None:
     thread = create(http, agency)
-    lively = serve(AGENCY_BEAT="0.1")
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "1"}
     async with (
-        httpx.AsyncClient(base_url=lively.url) as client,
+        httpx.AsyncClient(base_url=strict.url) as client,
         client.stream("GET", f"/agency/{agency}/agent/{thread}/events", headers=headers) as answer,
     ):
         comments = [line async for line, _ in _first(answer.aiter_lines(), 6) if line.startswith(":")]
@@ -160,10 +168,9 @@ def long_thread(http: httpx.Client, agency: str) -> str:
 
 
 async def test_a_client_that_does_not_read_is_sent_away_and_misses_nothing_when_it_returns(
-    serve: Serve, http: httpx.Client, agency: str
+    strict: Server, http: httpx.Client, agency: str
 ) -> None:
     thread = long_thread(http, agency)
-    strict = serve(AGENCY_SLOW="0.5")
     host, port = strict.url.removeprefix("http://").split(":")
     narrow = socket.create_connection((host, int(port)))
     narrow.setsockopt(
@@ -223,10 +230,9 @@ async def test_a_deleted_thread_closes_its_sockets(gateway: Server, http: httpx.
 
 
 async def test_a_stream_that_is_not_read_ends_and_gives_its_place_back(
-    serve: Serve, http: httpx.Client, agency: str
+    strict: Server, http: httpx.Client, agency: str
 ) -> None:
     thread = long_thread(http, agency)
-    strict = serve(AGENCY_SLOW="0.5")
     host, port = strict.url.removeprefix("http://").split(":")
     with socket.socket() as narrow:
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)

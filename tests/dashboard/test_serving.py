@@ -20,7 +20,7 @@ from actors.cluster import local_ray
 from tests.support.gateway_requests import create, finished, follow_to_the_end, socket_events, stored
 from tests.support.gateways import Serve, Server
 from tests.support.paths import ROOT
-from tests.support.scripted_system import calls, noting, say
+from tests.support.scripted_system import calls, holding, let_go, noting, say
 
 AGENT = """
 from agency import AgentSystem, tool
@@ -38,27 +38,27 @@ system = AgentSystem("demo:instant").add_tool(answer).add_agent(name="clerk", de
 
 @pytest.mark.kills
 async def test_a_gateway_that_is_killed_and_restarted_in_the_middle_of_a_run_is_not_noticed_by_it(
-    serve: Serve, tmp_path: Path
+    serve: Serve, ledger: Path
 ) -> None:
     server = serve()
-    (tmp_path / "ledger").touch()
     with server.client() as http:
         agency = http.post("/agencies").json()["id"]
-        steps = [calls(noting(tmp_path / "ledger", f"{n}", 0.5)) for n in range(20)]
-        thread = create(http, agency, *steps, say("done"))
+        steps = [calls(noting(ledger, f"{n}", 0.3)) for n in range(12)]
+        thread = create(http, agency, *steps, calls(holding(ledger, "last")), say("done"))
     watchers = [asyncio.create_task(follow_to_the_end(server, f"/agency/{agency}/agent/{thread}/ws")) for _ in range(5)]
     for _ in range(2):
         async for _event in socket_events(server, f"/agency/{agency}/agent/{thread}/ws"):
             break
         server.kill()
         await asyncio.to_thread(server.restart)
+    let_go(ledger, "last")
     with server.client() as http:
         assert finished(http, agency, thread)["data"] == "done"
         every = stored(http, agency, thread)
     for watched in await asyncio.gather(*watchers):
         assert watched == every
-    began = [line.split() for line in (tmp_path / "ledger").read_text().splitlines() if line.startswith("begin:")]
-    assert [what for what, *_ in began] == [f"begin:{n}" for n in range(20)]
+    began = [line.split() for line in ledger.read_text().splitlines() if line.startswith("begin:")]
+    assert [what for what, *_ in began] == [*(f"begin:{n}" for n in range(12)), "begin:last"]
     assert len({pid for _, _, pid, _ in began}) == 1
 
 

@@ -115,22 +115,26 @@ async def test_every_run_ends_right_while_hosts_the_directory_and_then_everythin
     assert len({(entry.what, entry.key) for entry in noted}) < len(noted), "some calls were interrupted"
     children = await all_threads(agency)
     assert len(children) == 2 * THREADS, "one child each, and no twins"
-    for thread_id in children:
-        await check_calls(agency.thread(thread_id), noted)
-    await check_feed(agency, children)
+    stories = dict(zip(children, await asyncio.gather(*(story(agency.thread(each)) for each in children)), strict=True))
+    for thread_id, events in stories.items():
+        check_calls(thread_id, events, noted)
+    await check_feed(agency, [event for events in stories.values() for event in events])
     for i in range(THREADS):
         assert sum(entry.what == f"charge:c{i}" for entry in noted) == 1, "what must not happen twice did not"
     for watch in watches:
-        stored = await agency.thread(watch.thread).stored_events(0, 1_000)
+        stored = stories[watch.thread]
         await caught_up(watch, stored)
         assert watch.seen == stored, "no gap, no repeat, nothing changed"
     await cancel_all(watching)
     await cluster.down()
 
 
-async def check_calls(thread: ThreadHandle, noted: list[Entry]) -> None:
+async def story(thread: ThreadHandle) -> list[Event]:
+    return await thread.stored_events(0, 1_000)
+
+
+def check_calls(thread_id: str, events: list[Event], noted: list[Entry]) -> None:
     """Every call has one result, and none began again after that."""
-    events = await thread.stored_events(0, 1_000)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     ended: dict[str, list[Event]] = defaultdict(list)
     for event in events:
@@ -139,14 +143,13 @@ async def check_calls(thread: ThreadHandle, noted: list[Entry]) -> None:
     begun = {str(event.data["callId"]) for event in events if event.type == EventType.TOOL_STARTED}
     assert ended.keys() == begun
     for call_id, ends in ended.items():
-        again = [entry for entry in noted if re.fullmatch(rf"{thread.id}\.\d+\.\d+\.{re.escape(call_id)}", entry.key)]
+        again = [entry for entry in noted if re.fullmatch(rf"{thread_id}\.\d+\.\d+\.{re.escape(call_id)}", entry.key)]
         last = milliseconds(ends[-1])
         assert all(entry.at <= last for entry in again), "a call that had ended ran again"
 
 
-async def check_feed(agency: AgencyHandle, threads: list[str]) -> None:
+async def check_feed(agency: AgencyHandle, stored: list[Event]) -> None:
     """Every event of every thread is in the agency's feed, once, by cursors without a gap."""
-    stored = [event for thread_id in threads for event in await agency.thread(thread_id).stored_events(0, 1_000)]
     seen: list[dict[str, Any]] = []
     async with asyncio.timeout(30):
         async for text in agency.events():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -28,16 +29,17 @@ QUICK = {
 }
 
 
-@pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A head node that may have one host, and room for more."""
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A head node that may have one host, and room for more; each test adds a node, and loses it."""
     ray.shutdown()
-    if "RAY_AUTH_MODE" not in os.environ:  # both nodes shall have the same, whatever is in the home folder
-        monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    started: Any = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})
-    yield started
-    ray.shutdown()
-    started.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        if "RAY_AUTH_MODE" not in os.environ:  # all nodes shall have the same, whatever is in the home folder
+            patch.setenv("RAY_AUTH_MODE", "disabled")
+        started: Any = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})
+        yield started
+        ray.shutdown()
+        started.shutdown()
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ async def cluster(nodes: Any, tmp_path: Path) -> AsyncIterator[Cluster]:
         system="tests.support.scripted_system:system",
         python_path=(str(ROOT),),
         data_dir=tmp_path / "data",
-        namespace="nodes",
+        namespace=f"nodes-{secrets.token_hex(4)}",
         ray_address=nodes.address,
         storage="shared",
         warm_hosts=1,

@@ -56,6 +56,17 @@ def noting(ledger: Path, what: str, seconds: float = 0.0) -> tuple[str, dict[str
     return "note", {"ledger": str(ledger), "what": what, "seconds": seconds}
 
 
+def holding(ledger: Path, what: str) -> tuple[str, dict[str, Any]]:
+    """A call of `hold`."""
+    return "hold", {"ledger": str(ledger), "what": what}
+
+
+def let_go(ledger: Path, what: str) -> None:
+    """Have the call of `hold` end."""
+    with ledger.open("a") as file:
+        file.write(f"go:{what} - - 0\n")
+
+
 def charging(ledger: Path, what: str) -> tuple[str, dict[str, Any]]:
     """A call of `charge`."""
     return "charge", {"ledger": str(ledger), "what": what}
@@ -108,6 +119,16 @@ async def note(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) -
     """Note something, and then take some time."""
     _note(ledger, f"begin:{what}", ctx)
     await asyncio.sleep(seconds)
+    _note(ledger, f"end:{what}", ctx)
+    return f"noted {what}"
+
+
+@tool(safe=True)
+async def hold(ledger: str, what: str, ctx: ToolContext) -> str:
+    """Note something, and then wait until the test lets it go."""
+    _note(ledger, f"begin:{what}", ctx)
+    while f"go:{what} " not in Path(ledger).read_text():
+        await asyncio.sleep(0.05)
     _note(ledger, f"end:{what}", ctx)
     return f"noted {what}"
 
@@ -197,6 +218,7 @@ system = (
     .defaults()
     .use(hitl)
     .add_tool(note)
+    .add_tool(hold)
     .add_tool(charge)
     .add_tool(pay)
     .add_tool(flaky)

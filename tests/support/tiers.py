@@ -23,9 +23,10 @@ MARKS = (
 NEEDS = {"ray": {"ray_settings", "own_ray", "nodes"}, "browser": {"chromium"}}
 """The fixtures that give a test its mark."""
 REPEATED = ("kills", "browser")
-ALONE = {"own-ray": {"own_ray", "nodes"}, "browser": {"chromium"}}
-"""Tests that use these fixtures run one after the other, in one worker: two of a kind at once, each with a Ray of its
-own or with a browser, would keep a machine of two cores from being on time."""
+SHARED_RAY = "ray_settings"
+"""Who uses Ray without this fixture starts one of its own."""
+TOGETHER = ("chromium", "guarded", "limited", "strict")
+"""Fixtures whose tests run in one worker, so that what they share is started once."""
 
 
 def mark_tiers(items: list[pytest.Item]) -> None:
@@ -36,11 +37,22 @@ def mark_tiers(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
         if item.path.parent.name == "faults":
             item.add_marker("kills")
-        for group, owned in ALONE.items():
-            if fixtures & owned:
-                item.add_marker(pytest.mark.xdist_group(group))
+        group = _group(item, fixtures)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
         if any(item.get_closest_marker(mark) for mark in REPEATED):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _group(item: pytest.Item, fixtures: set[str]) -> str | None:
+    """The tests of a group run one after the other, in one worker.
+
+    Two tests at once that each have a Ray of their own, or a browser, would keep a machine of two cores from being on
+    time.
+    """
+    if item.get_closest_marker("ray") and SHARED_RAY not in fixtures:
+        return "own-ray"
+    return next((name for name in TOGETHER if name in fixtures), None)
 
 
 def print_repeats(reporter: pytest.TerminalReporter) -> None:
