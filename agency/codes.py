@@ -94,7 +94,7 @@ _REPLY: Mapping[str, Code] = {
     ),
     "ERR_MODEL": Code(
         False,
-        "A provider of one's own raised something that is no `ModelError`, or returned no proper reply.",
+        "A provider object of your own raised something other than a `ModelError`, or returned no valid reply.",
         "Mend the provider: the message has what it raised.",
     ),
     "ERR_JSON_OUTPUT_PARSE": Code(
@@ -169,7 +169,7 @@ _OTHERS: Mapping[str, Code] = {
         "The run's process died with it, time after time, so it is not tried again.",
         "Look into the host's log for what killed it: a tool, most often.",
     ),
-    "ERR_INTERNAL": Code(False, "Our own fault.", "Report it, with the host's log."),
+    "ERR_INTERNAL": Code(False, "An unexpected error of Agency itself.", "Report it, with the host's log."),
 }
 
 CODES: Mapping[str, Code] = {**_PROVIDER, **_REPLY, **_LIMITS, **_OTHERS}
