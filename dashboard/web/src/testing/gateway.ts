@@ -13,6 +13,7 @@ interface Asked {
 interface Answer {
   status: number;
   body: unknown;
+  effect(): void;
 }
 
 export class FakeGateway {
@@ -33,15 +34,14 @@ export class FakeGateway {
     );
   }
 
-  /** What a request is answered with from now on. Requests without an answer get a 404. */
-  answers(what: string, body: unknown, status = 200): this {
-    this.#answers.set(what, { status, body });
+  /** What a request is answered with from now on, and what else it changes. Requests without an answer get a 404. */
+  answers(what: string, body: unknown, { status = 200, effect = () => {} } = {}): this {
+    this.#answers.set(what, { status, body, effect });
     return this;
   }
 
   refuses(what: string, status: number, detail: string): this {
-    this.#answers.set(what, { status, body: { detail } });
-    return this;
+    return this.answers(what, { detail }, { status });
   }
 
   /** An agency with these threads, approvals and blueprints. */
@@ -69,8 +69,10 @@ export class FakeGateway {
   #fetch(address: string, { method = "GET", body }: RequestInit): Response {
     const what = `${method} ${address.split("?")[0]}`;
     this.asked.push({ what, body: typeof body === "string" ? (JSON.parse(body) as Json) : null });
-    const answer = this.#answers.get(what) ?? { status: 404, body: { detail: `no answer for ${what}` } };
-    return new Response(JSON.stringify(answer.body), { status: answer.status });
+    const answer = this.#answers.get(what);
+    if (answer === undefined) return Response.json({ detail: `no answer for ${what}` }, { status: 404 });
+    answer.effect();
+    return Response.json(answer.body, { status: answer.status });
   }
 }
 

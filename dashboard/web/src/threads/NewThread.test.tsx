@@ -11,7 +11,7 @@ const message = () => screen.findByRole("textbox", { name: "First message" });
 
 describe("the form for a new thread", () => {
   it("starts the chosen agent with the message, and leads to its thread", async () => {
-    const gateway = new FakeGateway().agency("a", { blueprints }).answers(CREATE, { id: "thr_1" }, 201);
+    const gateway = new FakeGateway().agency("a", { blueprints }).answers(CREATE, { id: "thr_1" }, { status: 201 });
     const onDone = vi.fn();
     render(<NewThreadForm agency="a" onDone={onDone} />);
     await userEvent.type(await message(), "Plan my week");

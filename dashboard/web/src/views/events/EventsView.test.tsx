@@ -65,7 +65,7 @@ describe("the events", () => {
 
   it("can each be the end of a fork", async () => {
     const gateway = new FakeGateway().agency("a", {}).thread("a", "thr", events);
-    gateway.answers("POST /agency/a/agent/thr/fork", { id: "thr_2" }, 201);
+    gateway.answers("POST /agency/a/agent/thr/fork", { id: "thr_2" }, { status: 201 });
     history.replaceState(null, "", "/?event=5");
     await show();
     await userEvent.click(screen.getByRole("button", { name: "Fork after event 5" }));

@@ -29,11 +29,10 @@ describe("the inbox", () => {
   });
 
   it("approves all of them in one request, and is empty then", async () => {
-    const gateway = new FakeGateway().agency("a", { approvals: two }).answers(ALL, { refused: [] });
+    const gateway = new FakeGateway().agency("a", { approvals: two });
+    gateway.answers(ALL, { refused: [] }, { effect: () => gateway.agency("a", {}) });
     render(<InboxView agency="a" />);
-    const button = await screen.findByRole("button", { name: "Approve all" });
-    gateway.agency("a", {});
-    await userEvent.click(button);
+    await userEvent.click(await screen.findByRole("button", { name: "Approve all" }));
     expect(gateway.bodies(ALL)).toEqual([
       expect.objectContaining({ decisions: { apr_1: { decision: "approve" }, apr_2: { decision: "approve" } } }),
     ]);
