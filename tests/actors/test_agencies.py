@@ -13,7 +13,7 @@ from actors.address import Address, Files
 from agency import DefinitionError, InvalidInput, Message, NotFound, RunState, WrongState
 from agency.errors import TooLarge
 from tests.support.clusters import Install, asleep
-from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
 
@@ -367,12 +367,12 @@ async def test_everything_survives_the_end_of_the_installation(install: Install,
     await eventually(lambda: asleep(cluster, gone))
     await agency.delete_thread(gone.id)  # one that hibernates
     assert not path_of(cluster, gone).exists()
-    note = noting(ledger, "x", 1.0)
-    busy = await agency.create_thread("clerk", script(calls(note), say("finished")))
+    busy = await agency.create_thread("clerk", script(calls(holding(ledger, "x")), say("finished")))
     await eventually(lambda: "begin:x" in ledger.read_text())
     await cluster.stop()
     assert "end:x" not in ledger.read_text()
 
+    let_go(ledger, "x")
     cluster = await install(hibernate_after=0.3)
     await eventually(lambda: "end:x" in ledger.read_text())  # nobody asked
     agency = cluster.agency(agency.id)

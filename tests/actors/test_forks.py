@@ -18,7 +18,7 @@ from agency import Blueprint, EventType, ForkInfo, InvalidInput, NotFound, Wrong
 from agency.store.forking import find_origin
 from agency.store.peek import holds_thread
 from tests.support.clusters import Install, asleep
-from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
 
@@ -59,7 +59,7 @@ async def test_a_fork_begins_as_its_original_was_and_goes_on_by_itself(agency: A
 
 
 async def test_a_thread_at_work_is_forked_and_notices_nothing(agency: AgencyHandle, ledger: Path) -> None:
-    lines = script(calls(noting(ledger, "x", 1.0), task(say("found"))), say("done"))
+    lines = script(calls(holding(ledger, "x"), task(say("found"))), say("done"))
     thread = await agency.create_thread("clerk", lines)
     await eventually(lambda: "begin:x" in ledger.read_text())
     fork = await thread.fork()
@@ -70,13 +70,14 @@ async def test_a_thread_at_work_is_forked_and_notices_nothing(agency: AgencyHand
     assert all("not run here" in message.content for message in messages[2:])
     assert (await fork.invoke(script(say("on its own")))).run_id == f"{fork.id}.2"
     assert (await fork.wait(PATIENCE)).data == "on its own"
+    let_go(ledger, "x")
     assert (await thread.wait(PATIENCE)).data == "done"
     assert ledger.read_text().count("begin:x") == 1
 
 
 async def test_canceling_a_fork_leaves_the_originals_children_alone(agency: AgencyHandle, ledger: Path) -> None:
     thread = await agency.create_thread(
-        "clerk", script(calls(task(calls(noting(ledger, "x", 1.0)), say("found"))), say("ok"))
+        "clerk", script(calls(task(calls(holding(ledger, "x")), say("found"))), say("ok"))
     )
     await eventually(lambda: "begin:x" in ledger.read_text())
     fork = await thread.fork(script(say("late", delay=30)))
@@ -84,6 +85,7 @@ async def test_canceling_a_fork_leaves_the_originals_children_alone(agency: Agen
     assert [link["status"] for link in more["subagents"]] == ["canceled"]
     await fork.cancel()
     assert (await fork.run()).status == "canceled"
+    let_go(ledger, "x")
     assert (await thread.wait(PATIENCE)).data == "ok"
     child = (await agency.threads(parent=thread.id)).threads[0]
     copy = await agency.thread(child.id).fork()

@@ -31,7 +31,7 @@ from agency.store.sqlite import LOCAL
 from agency.turn.state import PauseReason, RunStatus
 from tests.support.clusters import Install, asleep, directory_of
 from tests.support.internals import sends
-from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
 BORN = "2025-01-01T00:00:00.000Z"
@@ -340,8 +340,9 @@ async def test_the_newest_threads_come_first_if_asked_for(agency: AgencyHandle) 
     assert len((await agency.threads(limit=5, newest_first=True, status="idle")).threads) == 5
 
 
-async def test_a_parent_that_waits_for_its_child_is_listed_so(agency: AgencyHandle) -> None:
-    parent = await agency.create_thread("clerk", script(calls(task(say("part", delay=1.0))), say("whole")))
+async def test_a_parent_that_waits_for_its_child_is_listed_so(agency: AgencyHandle, ledger: Path) -> None:
+    work = task(calls(holding(ledger, "x")), say("part"))
+    parent = await agency.create_thread("clerk", script(calls(work), say("whole")))
 
     async def waiting() -> tuple[ThreadSummary, ...]:
         return (await agency.threads(status="paused", reason="subagent")).threads
@@ -352,6 +353,7 @@ async def test_a_parent_that_waits_for_its_child_is_listed_so(agency: AgencyHand
     assert [each.id for each in await eventually(waiting)] == [parent.id]
     (child,) = await eventually(at_work)  # its parent waits before it has begun
     assert (await agency.thread(child.id).summary()).status == "running"
+    let_go(ledger, "x")
     await parent.wait(PATIENCE)
     await eventually(lambda: completed(agency, 2))
 

@@ -18,6 +18,7 @@ from agency.models.providers.entry import Price, Provider
 from tests.support.clusters import Install
 from tests.support.model_script import Call, Counts, Reply
 from tests.support.model_server import ModelServer
+from tests.support.scripted_system import let_go
 from tests.support.waiting import PATIENCE, eventually
 
 OURS = "sk-the-installations-own-0123456789"
@@ -141,11 +142,12 @@ async def test_a_change_in_the_middle_of_a_run_counts_for_its_next_call(
     first, second = servers
     await agency.put_provider("mine", at(first))
     await using(agency, "mine:m")
-    first.add(Reply(calls=(Call(name="note", args={"ledger": str(ledger), "what": "x", "seconds": 1.0}),)))
+    first.add(Reply(calls=(Call(name="hold", args={"ledger": str(ledger), "what": "x"}),)))
     second.add(Reply(text=("done",)))
     thread = await agency.create_thread("clerk", "Hello?")
     await eventually(lambda: "begin:x" in ledger.read_text())
     await agency.put_provider("mine", at(second))
+    let_go(ledger, "x")
     assert (await thread.wait(PATIENCE)).data == "done"
     assert (len(first.requests), len(second.requests)) == (1, 1)
 

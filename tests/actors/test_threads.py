@@ -10,7 +10,7 @@ import pytest
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle
 from agency import Approve, Deny, Edit, Event, EventType, InvalidInput, Limits, Message, NotFound, WrongState
 from tests.support.clusters import Install, asleep
-from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
 
@@ -61,10 +61,11 @@ async def test_a_key_that_was_used_gives_the_first_answer(agency: AgencyHandle) 
 
 
 async def test_a_message_during_a_run_joins_it(agency: AgencyHandle, ledger: Path) -> None:
-    thread = await agency.create_thread("clerk", script(calls(noting(ledger, "x", 0.5)), say("alone")))
+    thread = await agency.create_thread("clerk", script(calls(holding(ledger, "x")), say("alone")))
     await eventually(lambda: "begin:x" in ledger.read_text())
     accepted = await thread.invoke(script(say("together")))
     assert (accepted.run_id, accepted.status) == (f"{thread.id}.1", "running")
+    let_go(ledger, "x")
     run = await thread.wait(PATIENCE)
     assert (run.run_id, run.status, run.data) == (accepted.run_id, "completed", "together")
     assert "end:x" in ledger.read_text()
@@ -72,11 +73,12 @@ async def test_a_message_during_a_run_joins_it(agency: AgencyHandle, ledger: Pat
     assert roles == ["user", "assistant", "tool", "user", "assistant"]
 
 
-async def test_waiting_ends_early_while_the_run_goes_on(agency: AgencyHandle) -> None:
-    thread = await agency.create_thread("clerk", script(say("late", delay=1.5)))
+async def test_waiting_ends_early_while_the_run_goes_on(agency: AgencyHandle, ledger: Path) -> None:
+    thread = await agency.create_thread("clerk", script(calls(holding(ledger, "x")), say("late")))
     run = await thread.wait(0.1)
     assert (run.status, run.data) == ("running", None)
     assert (await thread.wait(0)).status == "running"
+    let_go(ledger, "x")
     assert (await thread.wait(PATIENCE)).data == "late"
 
 
@@ -92,7 +94,7 @@ async def test_a_run_that_has_used_up_a_limit_goes_on_when_it_is_lifted(agency: 
 
 
 async def test_what_a_thread_is_can_be_read_at_any_time(agency: AgencyHandle, ledger: Path) -> None:
-    thread = await agency.create_thread("clerk", script(calls(noting(ledger, "x", 0.5)), say("done")))
+    thread = await agency.create_thread("clerk", script(calls(holding(ledger, "x")), say("done")))
     await eventually(lambda: "begin:x" in ledger.read_text())
     state = await thread.run_state()
     assert (state.run_id, state.status, state.step) == (f"{thread.id}.1", "running", 1)
@@ -102,6 +104,7 @@ async def test_what_a_thread_is_can_be_read_at_any_time(agency: AgencyHandle, le
     assert {"note", "charge", "task"} <= {spec.name for spec in seen.tools}
     assert (seen.thread, seen.model) == (await thread.metadata(), "script:any")
     assert {"subagents", "todos"} <= seen.more.keys()
+    let_go(ledger, "x")
     await thread.wait(PATIENCE)
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.gateway_requests import Json, assert_problem, create, finished, message, stored
-from tests.support.scripted_system import calls, charging, noted, noting, say, task
+from tests.support.scripted_system import calls, charging, holding, let_go, noted, noting, say, task
 from tests.support.waiting import eventually_sync
 
 
@@ -146,12 +146,13 @@ def test_a_message_interrupts_the_model_and_one_for_later_starts_the_next_run(ht
 def test_a_run_is_paused_by_hand_finishes_what_it_does_and_goes_on_when_told(
     http: httpx.Client, agency: str, ledger: Path
 ) -> None:
-    lines = (calls(noting(ledger, "slow", seconds=1.0)), calls(noting(ledger, "next")), say("done"))
+    lines = (calls(holding(ledger, "slow")), calls(noting(ledger, "next")), say("done"))
     thread = create(http, agency, *lines)
     at = f"/agency/{agency}/agent/{thread}"
     assert_problem(http.post(f"{at}/resume"), 409, "ERR_WRONG_STATE")
     assert http.post(f"{at}/pause").json() == {"ok": True}
     assert_problem(http.post(f"{at}/pause"), 409, "ERR_WRONG_STATE")
+    let_go(ledger, "slow")
     until_paused(http, agency, thread, "manual")
     assert "begin:next" not in noted(ledger)
     assert http.get(at).json()["reason"] == "manual"

@@ -129,11 +129,11 @@ def test_changed_code_and_changed_keys_are_taken_up_by_the_next_gateway(
         server.restart()
         assert before & hosts(http)
         module.write_text(AGENT.format(answer="second"))
-        server.stop()
+        server.kill()
         server.restart()
         assert not before & (now := hosts(http))
         assert answer(http) == "second"
-        server.stop()
+        server.kill()
         server.environment["OPENAI_API_KEY"] = "sk-another"
         server.restart()
         assert not now & hosts(http)

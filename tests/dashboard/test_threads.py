@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.gateway_requests import Json, assert_problem, create, finished, message, stored
-from tests.support.scripted_system import calls, noting, say, task
+from tests.support.scripted_system import calls, holding, let_go, noting, say, task
 
 
 def test_a_new_thread_works_on_its_message_and_the_envelope_tells_what_came_of_it(
@@ -51,11 +51,11 @@ def test_children_inherit_where_the_request_came_from(http: httpx.Client, agency
     assert child["request"]["userAgent"] == "a grandparent"
 
 
-def test_invoking_starts_a_run_or_joins_the_one_in_progress(http: httpx.Client, agency: str, tmp_path: Path) -> None:
-    (tmp_path / "ledger").touch()
-    thread = create(http, agency, calls(noting(tmp_path / "ledger", "work", 0.5)), say("first"))
+def test_invoking_starts_a_run_or_joins_the_one_in_progress(http: httpx.Client, agency: str, ledger: Path) -> None:
+    thread = create(http, agency, calls(holding(ledger, "work")), say("first"))
     joined = http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say("second"))})
     assert (joined.status_code, joined.json()) == (202, {"runId": f"{thread}.1", "status": "running"})
+    let_go(ledger, "work")
     assert finished(http, agency, thread)["data"] == "second"
     again = http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say("third"))})
     assert (again.status_code, again.json()["runId"]) == (202, f"{thread}.2")
