@@ -122,7 +122,7 @@ class Exchange(Generic[Value]):
             ) from error
 
 
-class _Problem(BaseModel):
+class _ProblemBody(BaseModel):
     code: str
     detail: str
 
@@ -130,7 +130,7 @@ class _Problem(BaseModel):
 def refusal(answer: Answer, url: str) -> AgencyError:
     """The error of an answer: the gateway's own problem, or one that fits the status if something else answered."""
     try:
-        problem = _Problem.model_validate_json(answer.content)
+        problem = _ProblemBody.model_validate_json(answer.content)
     except ValidationError:
         kind = _BY_STATUS.get(answer.status, AgencyError)
         return kind(f"{url} answered with status {answer.status}, and not as a gateway does")

@@ -103,11 +103,11 @@ class Guard:
         found = _PATH.match(scope["path"])
         names = {} if found is None else {name: value for name, value in found.groupdict().items() if value}
         with structlog.contextvars.bound_contextvars(**names):
-            await _Exchange(self._app, scope, receive, send, self._body_bytes).run()
+            await _CheckedRequest(self._app, scope, receive, send, self._body_bytes).run()
 
 
-class _Exchange:
-    """One request and its answer."""
+class _CheckedRequest:
+    """One request on its way through the checks, and its answer."""
 
     def __init__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, body_bytes: int) -> None:
         self._app = app
@@ -129,7 +129,7 @@ class _Exchange:
             if self._status is None:
                 await as_problem(error)(self._scope, self._receive, self._watched)
             else:
-                log.error("an answer broke off", exc_info=error)
+                log.error("answer failed after its head was sent", exc_info=error)
         finally:
             self._note(time.perf_counter() - began)
 

@@ -1,7 +1,7 @@
-"""Figures for Prometheus: the gateway's own, and those of the installation behind it, asked for at each visit.
+"""Figures for Prometheus: the gateway's own, and those of the installation, which it asks for at each scrape.
 
-The installation's counters begin with its directory, and every gateway shows the same ones: scrape one, or take the
-maximum.
+The installation's counters begin at 0 when its directory starts. Every gateway shows the same ones: scrape one gateway,
+or take the maximum.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ GAUGES = {
 }
 
 
-class _Installation(Collector):
-    """One visit's look at the installation."""
+class _InstallationMetrics(Collector):
+    """The installation's figures at the time of one scrape."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -92,5 +92,5 @@ class _Installation(Collector):
 
 def exposition(metrics: Metrics) -> bytes:
     registry = CollectorRegistry()
-    registry.register(_Installation(metrics))
+    registry.register(_InstallationMetrics(metrics))
     return generate_latest(OWN) + generate_latest(registry)

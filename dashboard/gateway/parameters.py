@@ -1,4 +1,4 @@
-"""The names in addresses, and what lists take."""
+"""Parameters that many routes share: ids in paths, and the page of a list."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ ProviderName = Annotated[
 ]
 BlueprintName = Annotated[str, Path(pattern=_ID, description="A blueprint.", examples=["support"])]
 
-After = Annotated[int, Query(ge=0, lt=2**63, description="Begin after this one; 0 is the beginning.")]
+After = Annotated[int, Query(ge=0, lt=2**63, description="Begin after this number; 0 is the beginning.")]
 AfterName = Annotated[str, Query(max_length=64, description="`next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="The most that a page has.")]

@@ -1,4 +1,4 @@
-"""Where a request came from: captured when it makes a thread, kept with the thread, and inherited by its children."""
+"""Where a request came from. A thread that it creates keeps this, and its children inherit it."""
 
 from __future__ import annotations
 

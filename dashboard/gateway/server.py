@@ -1,7 +1,6 @@
-"""Running the gateway: listen at once, join the installation beside it, and stay with it.
+"""Running the gateway: it listens at once, and joins the installation while it already answers (with 503).
 
-If the local Ray dies with everything in it, this process ends, and its keeper starts another: Ray's client cannot be
-trusted after that.
+If the local Ray dies, this process ends and its keeper starts another one: Ray's client is not reliable after that.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ OnReady = Callable[[Cluster, str], Awaitable[None]]
 
 
 class _Server(uvicorn.Server):
-    """Ends quietly when told to; uvicorn's own would end with the signal."""
+    """A server that returns after a signal. uvicorn's own raises the signal again when it has stopped."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -74,30 +73,30 @@ class Gateway:
         self._failure: AgencyError | None = None
 
     async def run(self, on_ready: OnReady) -> None:
-        """Serve until told to stop. Raises what keeps the installation from running."""
-        beside = asyncio.create_task(self._accompany(on_ready))
+        """Serve until a signal or the end of the installation; raises the error that keeps it from running."""
+        joining = asyncio.create_task(self._join(on_ready))
         try:
             await self._server.serve(sockets=[self._kept.listening])
         finally:
-            beside.cancel()
+            joining.cancel()
             with suppress(asyncio.CancelledError):
-                await beside
+                await joining
         if self._failure is not None:
             raise self._failure
 
-    async def _accompany(self, on_ready: OnReady) -> None:
-        """Join, say so, and look after it."""
+    async def _join(self, on_ready: OnReady) -> None:
+        """Join the installation, announce the gateway, and return when the installation has ended."""
         cluster: Cluster | None = None
         try:
             cluster = await Cluster.join(self._installation, renew=True)
-            self._server.heed_signals()  # again: Ray would print a stack at each
+            self._server.heed_signals()  # again: joining has set Ray's own handlers, which print a stack
             await self._until_ready(cluster)
             self._app.state.cluster = cluster
             url = url_of(self._kept.listening)
             with announce(self._installation.data_dir, self._kept.keeper, url):
                 self._kept.tell_ready()
                 await on_ready(cluster, url)
-                await self._look_after()
+                await self._until_stopped()
         except AgencyError as error:
             self._failure = error
         finally:
@@ -109,11 +108,11 @@ class Gateway:
         deadline = asyncio.get_running_loop().time() + START_SECONDS
         while not (found := await cluster.ready()).ready:
             if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(f"the installation does not get ready: {found.reason}")
+                raise Unavailable(f"the installation is not ready after {START_SECONDS:g} seconds: {found.reason}")
             await asyncio.sleep(0.1)
 
-    async def _look_after(self) -> None:
-        """Return when the local Ray was stopped; one that was joined elsewhere is looked after there."""
+    async def _until_stopped(self) -> None:
+        """Return when the local Ray was stopped; never, if the installation is on a Ray that was started elsewhere."""
         data_dir = self._installation.data_dir
         running = await asyncio.to_thread(local_ray.find, data_dir)
         if running is None:
@@ -122,6 +121,6 @@ class Gateway:
         while await asyncio.to_thread(local_ray.listens, running.address):  # noqa: ASYNC110  # another process's
             await asyncio.sleep(LOOK_SECONDS)
         if local_ray.was_started(data_dir):
-            log.warning("Ray has died; beginning anew")
-            os._exit(keeper.AGAIN)  # at once, before Ray's client ends this process in its own way
+            log.warning("the local Ray has died; the gateway starts again")
+            os._exit(keeper.AGAIN)  # at once: Ray's client would soon end this process with another exit code
         log.warning("the installation was stopped")

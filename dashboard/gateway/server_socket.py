@@ -8,7 +8,7 @@ from agency.errors import DefinitionError
 from dashboard.gateway.settings import GatewaySettings
 
 SEND_BYTES = 256 * 1024
-"""What the kernel keeps for one client that does not read; it would be megabytes, and there may be thousands."""
+"""What the kernel buffers for one client that does not read. The default is megabytes, and there may be thousands."""
 
 
 def listen(settings: GatewaySettings) -> socket.socket:
@@ -16,7 +16,9 @@ def listen(settings: GatewaySettings) -> socket.socket:
     try:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=2_048)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets of its own
+        listening.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+        )  # asyncio sets this only on sockets that it creates
         return listening
     except OSError as error:
         raise DefinitionError(

@@ -1,1 +1,1 @@
-"""The gateway's addresses, by what they are about."""
+"""The gateway's routes, one module for each subject."""

@@ -1,4 +1,4 @@
-"""Blueprints: the agents that an agency can start threads for, the code's and its own."""
+"""Blueprints: the agents that an agency can create threads for, from the code and its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/blueprints
 async def list_blueprints(
     cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100
 ) -> api.BlueprintPage:
-    """Every agent, by name; the agency's own in the place of the code's."""
+    """Every blueprint, by name. The agency's own replace the code's of the same name."""
     found = [each for each in await cluster.agency(agency_id).blueprints() if each.name > after]
     last = found[limit - 1].name if len(found) > limit else None
     return api.BlueprintPage(blueprints=tuple(found[:limit]), next=last)
@@ -32,7 +32,7 @@ async def list_blueprints(
 async def put_blueprint(
     cluster: TheCluster, agency_id: AgencyId, body: api.BlueprintChange, response: Response
 ) -> BlueprintInfo:
-    """Add a blueprint, or change one. Threads that are made from now on get it."""
+    """Add a blueprint, or change one: fields that you leave out keep their values. New threads use it at once."""
     made = await cluster.agency(agency_id).put_blueprint(body.fields)
     if made.created_at == made.updated_at:
         response.status_code = status.HTTP_201_CREATED
@@ -41,5 +41,5 @@ async def put_blueprint(
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404))
 async def delete_blueprint(cluster: TheCluster, agency_id: AgencyId, name: BlueprintName) -> None:
-    """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
+    """Delete a blueprint of the agency. The code's blueprint of the same name applies again."""
     await cluster.agency(agency_id).delete_blueprint(name)

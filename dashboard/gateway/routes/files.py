@@ -1,8 +1,8 @@
-"""A thread's files: what an agent has written, and what people give it.
+"""A thread's files: those that the agent has written, and those that people give it.
 
-What is in a file is not to be trusted, and a browser may be asked to open it. So it is told what it gets and not to
-guess: images that are only pixels, and text as plain text whatever language it is in, are shown; anything else is to
-be saved. A page or an SVG with a script in it is text here and never runs.
+The content is not trusted, and a browser may open it. So the answer states a media type that the browser must not guess
+around: bitmap images and plain text (also HTML and SVG, whose scripts therefore never run) are shown, and everything
+else is an attachment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IMAGES = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-"""What pictures begin with. The name of a file says nothing about what is in it."""
+"""The first bytes of each format. A file's name says nothing reliable about its content."""
 
 HEADERS = {"Content-Security-Policy": "default-src 'none'; sandbox", "Cache-Control": "no-store"}
 
@@ -41,7 +41,7 @@ FilePath = Annotated[
 _FILE = {"type": "string", "format": "binary"}
 _SHOWN: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The file as it is. What is neither text nor a picture comes as an attachment.",
+        "description": "The file as it is. A file that is neither text nor an image comes as an attachment.",
         "content": {
             TEXT: {"schema": {"type": "string"}, "example": "# Bread\n\n- rye\n"},
             **{kind: {"schema": _FILE} for kind in (BINARY, *dict.fromkeys(IMAGES.values()), "image/webp")},
@@ -65,7 +65,7 @@ async def list_files(cluster: TheCluster, agency_id: AgencyId, thread_id: Thread
 
 @router.get("/file", dependencies=[Viewer], response_class=Response, responses={**refusals(404), **_SHOWN})
 async def read_file(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath) -> Response:
-    """What is in a file."""
+    """The content of a file."""
     content = await cluster.thread(agency_id, thread_id).read_file(path)
     kind = _kind(content)
     shown = "attachment" if kind == BINARY else "inline"
@@ -80,18 +80,18 @@ async def read_file(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadI
 async def write_file(
     cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath, request: Request
 ) -> api.Ok:
-    """Give the agent a file, in the place of the one it has under this path. It must be read before it is edited."""
+    """Give the agent a file, which replaces the one at this path. The agent must read it before it can edit it."""
     try:
         content = await request.body()
     except ClientDisconnect:
-        raise InvalidInput("the file did not come whole") from None
+        raise InvalidInput("the connection closed before the whole file had come") from None
     await cluster.thread(agency_id, thread_id).put_files({path: content})
     return api.Ok()
 
 
 @router.delete("/file", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Operator], responses=refusals(404))
 async def delete_file(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath) -> None:
-    """Take a file from the agent."""
+    """Delete one of the agent's files."""
     await cluster.thread(agency_id, thread_id).delete_file(path)
 
 

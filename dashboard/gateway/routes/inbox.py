@@ -1,4 +1,4 @@
-"""The inbox: everything in an agency that waits for a person, answered in one place; and what it wants to be asked."""
+"""The inbox: everything in an agency that waits for a person, decisions on it, and the agency's policy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def approvals(cluster: TheCluster, agency_id: AgencyId, after: After = 0, 
 
 
 async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | None:
-    """What a thread waits with; None if it was answered or deleted meanwhile."""
+    """What a thread waits for; None if a person decided on it, or the thread was deleted, in the meantime."""
     try:
         envelope = await cluster.thread(thread.agency_id, thread.id).run()
     except NotFound:
@@ -57,8 +57,8 @@ async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | No
 
 @router.post("/approvals", dependencies=[Operator], responses=refusals(404))
 async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody) -> api.DecisionResults:
-    """Decide on calls of any of the agency's threads. Each goes to its thread; what has changed there is refused."""
-    await cluster.agency(agency_id).info()  # which says so if there is no such agency
+    """Decide on calls of any of the agency's threads. Decisions on calls that no longer wait as shown are refused."""
+    await cluster.agency(agency_id).info()  # raises `NotFound` if there is no such agency
     by_thread: dict[str, dict[str, Decision]] = {}
     refused: list[api.RefusedDecision] = []
     for approval, decision in body.decisions.items():
@@ -66,20 +66,20 @@ async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody)
             by_thread.setdefault(thread_of(approval), {})[approval] = decision
         except AgencyError as error:
             refused.append(_refused(approval, error))
-    told = await asyncio.gather(
-        *(_tell(cluster, agency_id, thread, some, body.idempotency_key) for thread, some in by_thread.items())
+    rejected = await asyncio.gather(
+        *(_decide(cluster, agency_id, thread, some, body.idempotency_key) for thread, some in by_thread.items())
     )
-    refused += [each for some in told for each in some]
+    refused += [each for some in rejected for each in some]
     gone = {each.approval_id for each in refused}
     return api.DecisionResults(
         answered=tuple(each for each in body.decisions if each not in gone), refused=tuple(refused)
     )
 
 
-async def _tell(
+async def _decide(
     cluster: Cluster, agency_id: str, thread_id: str, decisions: dict[str, Decision], key: str | None
 ) -> list[api.RefusedDecision]:
-    """Hand a thread what was decided; what it refuses. One decision that does not fit must not spoil the others."""
+    """Send decisions to a thread one by one, so that a refused one does not affect the others; those refused."""
     try:
         thread = cluster.thread(agency_id, thread_id)
     except AgencyError as error:
@@ -104,11 +104,11 @@ def _refused(approval: str, error: AgencyError) -> api.RefusedDecision:
 
 @router.get("/policy", dependencies=[Viewer], responses=refusals(404))
 async def get_policy(cluster: TheCluster, agency_id: AgencyId) -> Policy:
-    """Which calls a person has to approve, whatever the blueprints say."""
+    """Which calls a person must approve, whatever the blueprints say."""
     return await cluster.agency(agency_id).policy()
 
 
 @router.put("/policy", dependencies=[Admin], responses=refusals(404))
 async def set_policy(cluster: TheCluster, agency_id: AgencyId, body: Policy) -> Policy:
-    """Which calls a person has to approve. It counts for every model's reply that comes from now on."""
+    """Set which calls a person must approve. It applies to every model reply from now on."""
     return await cluster.agency(agency_id).set_policy(body)

@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 LastEventId = Annotated[
     int | None,
-    Header(ge=0, lt=2**63, description="For server-sent events: begin after this one, whatever `after` says."),
+    Header(ge=0, lt=2**63, description="For server-sent events: begin after this number, instead of `after`."),
 ]
 AfterOrNow = Annotated[
     Annotated[int, Field(ge=0, lt=2**63)] | Literal["now"],
@@ -92,7 +92,7 @@ async def agency_events(
         begin = last_event_id if last_event_id is not None else latest if after == "now" else after
         return _stream(request, who, partial(cluster.subscribe_agency, agency_id, begin))
     if after == "now":
-        raise InvalidInput("a page begins after a number; `now` is for live feeds")
+        raise InvalidInput("a page begins after a number; only live events can begin `now`")
     found = await cluster.agency_events(agency_id, after, limit)
     return _page([event for _, event in found], found[-1][0] if len(found) == limit else None)
 
@@ -117,7 +117,7 @@ def _stream(request: Request, who: Principal, subscribe: Callable[[], EventSourc
 
 @router.websocket("/agency/{agency_id}/agent/{thread_id}/ws")
 async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) -> None:
-    """Every event of a thread after `?after=`, then those to come, with the text that models stream."""
+    """Every event of a thread after `?after=`, then new ones as they happen, with the text that models stream."""
 
     async def subscribe(cluster: Cluster) -> EventSource:
         thread = cluster.thread(agency_id, thread_id)
@@ -129,11 +129,13 @@ async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) ->
 
 @router.websocket("/agency/{agency_id}/ws")
 async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
-    """Every stored event of an agency's threads after the cursor `?after=`, then those to come; or from `now` on."""
+    """The stored events of an agency's threads after the cursor `?after=`, then new ones; with `now` only new ones."""
 
     async def subscribe(cluster: Cluster) -> EventSource:
         now = websocket.query_params.get("after") == "now"
-        latest = await cluster.agency(agency_id).cursor()  # settled before the socket opens
+        latest = await cluster.agency(
+            agency_id
+        ).cursor()  # before the socket opens, so that it misses no event after that
         return cluster.subscribe_agency(agency_id, latest if now else _after(websocket))
 
     await _serve(websocket, agency_id, subscribe)

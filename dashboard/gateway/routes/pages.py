@@ -1,10 +1,10 @@
-"""The dashboard: a page and its files. They hold nothing secret; what they show, they ask the API for.
+"""The dashboard: a page and its files. They contain no secrets; the page gets what it shows from the API.
 
-What threads say is not to be trusted, so the page may do little: run its own files, talk to this gateway, and never
-turn text into HTML. Pictures may come from the page itself, which gets them from the API: an address in a thread's text
-is never asked for anything.
+The text of threads is not trusted, so the page may do little: run its own files, talk to this gateway, and never turn
+text into HTML. Images may come only from the page itself, which gets them from the API, so the browser requests no
+address that stands in a thread's text.
 
-The page has many addresses, so that every view has a link; which view an address means is the page's own business.
+Every view has an address of its own, so that it can be linked; all of them give the same page, which shows the view.
 Files under `/assets/` have a digest of their content in their names, and are kept by browsers for ever.
 """
 

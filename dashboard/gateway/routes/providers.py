@@ -1,4 +1,4 @@
-"""Providers: where the models of an agency are, the installation's and its own."""
+"""Providers: the model providers that an agency can use, the installation's and its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(
 async def list_providers(
     cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100
 ) -> api.ProviderPage:
-    """Every provider that models can be named with, by name; the agency's own in the place of the others."""
+    """Every provider, by name. The agency's own replace the installation's of the same name."""
     found = [each for each in await cluster.agency(agency_id).providers() if each.name > after]
     last = found[limit - 1].name if len(found) > limit else None
     return api.ProviderPage(providers=tuple(found[:limit]), next=last)
@@ -34,9 +34,9 @@ async def list_providers(
 async def put_provider(
     cluster: TheCluster, agency_id: AgencyId, name: ProviderName, body: Provider, response: Response
 ) -> ProviderInfo:
-    """Add a provider, or put another in its place. It counts for every model call that begins from now on.
+    """Add a provider, or replace one. It applies to every model call that begins from now on.
 
-    Its secrets are only referred to, and only variables of the installation that begin with `AGENCY_KEY_` can be.
+    It refers to secrets and never contains them; it can refer only to variables that begin with `AGENCY_KEY_`.
     """
     made = await cluster.agency(agency_id).put_provider(name, body)
     if made.created_at == made.updated_at:
@@ -46,5 +46,5 @@ async def put_provider(
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
 async def delete_provider(cluster: TheCluster, agency_id: AgencyId, name: ProviderName) -> None:
-    """Remove one of the agency's own; if it was in the place of the installation's, that one counts again."""
+    """Delete a provider of the agency. The installation's provider of the same name applies again."""
     await cluster.agency(agency_id).delete_provider(name)

@@ -21,13 +21,13 @@ router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/schedules"
 async def list_schedules(
     cluster: TheCluster, agency_id: AgencyId, after: After = 0, limit: Limit = 100
 ) -> SchedulePage:
-    """The agency's schedules, in the order in which they were made."""
+    """The agency's schedules, the oldest first."""
     return await cluster.agency(agency_id).schedules(after, limit)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, dependencies=[Admin], responses=refusals(404))
 async def create_schedule(cluster: TheCluster, agency_id: AgencyId, body: api.NewSchedule) -> ScheduleInfo:
-    """A new schedule: `once` at a time, at an `interval`, or by `cron` in a time zone."""
+    """Create a schedule: `once` at a time, at an `interval`, or by `cron` in a time zone."""
     key = body.idempotency_key
     schedule_id = None if key is None else derived("sch", agency_id, key)
     return await cluster.agency(agency_id).create_schedule(body.fields, schedule_id=schedule_id)
@@ -35,7 +35,7 @@ async def create_schedule(cluster: TheCluster, agency_id: AgencyId, body: api.Ne
 
 @router.get("/{schedule_id}", dependencies=[Viewer], responses=refusals(404))
 async def get_schedule(cluster: TheCluster, agency_id: AgencyId, schedule_id: ScheduleId) -> ScheduleInfo:
-    """A schedule, and when it is due next."""
+    """A schedule, and its next time."""
     return await cluster.agency(agency_id).schedule(schedule_id)
 
 
@@ -47,7 +47,8 @@ async def change_schedule(
     body: api.ScheduleChange,
     who: Annotated[Principal, Depends(may("operator"))],
 ) -> ScheduleInfo:
-    """Change a schedule, pause it or have it go on. An operator pauses and resumes; the rest takes an admin."""
+    """Change, pause or resume a schedule. Fields that you leave out keep their values. A key with the role `operator`
+    may pause and resume; other changes need `admin`."""
     if body.fields:
         who.check(agency_id, "admin")
     return await cluster.agency(agency_id).change_schedule(schedule_id, body.fields, body.status)
@@ -55,7 +56,7 @@ async def change_schedule(
 
 @router.delete("/{schedule_id}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404))
 async def delete_schedule(cluster: TheCluster, agency_id: AgencyId, schedule_id: ScheduleId) -> None:
-    """Delete a schedule with its history. The threads that it has started stay."""
+    """Delete a schedule and its history. The threads that it started stay."""
     await cluster.agency(agency_id).delete_schedule(schedule_id)
 
 
@@ -68,8 +69,8 @@ async def delete_schedule(cluster: TheCluster, agency_id: AgencyId, schedule_id:
 async def run_schedule(
     cluster: TheCluster, agency_id: AgencyId, schedule_id: ScheduleId, body: api.RunWanted | None = None
 ) -> ScheduleRun:
-    """Have it run now, whatever time it is. While a run of it is going on, its `overlap` decides: `allow` starts
-    another, `queue` starts it afterwards, and `skip` refuses."""
+    """Run a schedule now. While a run of it is in progress, its `overlap` decides: `allow` starts another, `queue`
+    starts it afterwards, and `skip` refuses."""
     key = None if body is None else body.idempotency_key
     run_id = None if key is None else derived("srn", agency_id, schedule_id, key)
     return await cluster.agency(agency_id).run_schedule(schedule_id, run_id=run_id)
@@ -79,5 +80,5 @@ async def run_schedule(
 async def list_runs(
     cluster: TheCluster, agency_id: AgencyId, schedule_id: ScheduleId, after: After = 0, limit: Limit = 100
 ) -> ScheduleRunPage:
-    """What came of each time that it was due, and of each that a person had it run; the newest first."""
+    """The runs of a schedule, at its times and by hand, the newest first."""
     return await cluster.agency(agency_id).schedule_runs(schedule_id, after, limit)

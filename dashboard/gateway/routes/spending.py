@@ -1,4 +1,4 @@
-"""What an agency uses and may use: tokens, money, turns, time."""
+"""An agency's usage and its budget: tokens, money, turns, time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["u
 
 @router.get("/usage", dependencies=[Viewer], responses=refusals(404))
 async def usage(cluster: TheCluster, agency_id: AgencyId) -> AgencyUsage:
-    """What all threads have used, those that were deleted too."""
+    """What all threads of the agency have used, deleted ones included, and its budget."""
     return await cluster.agency(agency_id).usage()
 
 
 @router.put("/budget", dependencies=[Admin], responses=refusals(404))
 async def set_budget(cluster: TheCluster, agency_id: AgencyId, body: Budget) -> AgencyUsage:
-    """What all threads may use together; what is left out or null has no limit. When it is used up, runs pause as
-    `exhausted` before their next model call. They go on by themselves when there is more."""
+    """Set what all threads may use together; a field that is left out or null has no limit. When the budget is used
+    up, runs pause as `exhausted` before their next model call. They continue by themselves when you raise it."""
     return await cluster.agency(agency_id).set_budget(body)

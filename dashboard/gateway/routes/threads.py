@@ -1,4 +1,4 @@
-"""Threads: making them, talking to them, looking at them, stopping them."""
+"""Threads: create them, send to them, look at them, decide on their calls, and steer their runs."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ async def list_threads(
     after: After = 0,
     limit: Limit = 100,
     parent: Annotated[str | None, Query(max_length=64, description="Only this thread's children.")] = None,
-    status: Annotated[RunStatus | None, Query(description="Only threads whose latest run is so.")] = None,
+    status: Annotated[RunStatus | None, Query(description="Only threads whose latest run has this status.")] = None,
     order: Annotated[Literal["oldest", "newest"], Query(description="What comes first.")] = "oldest",
 ) -> api.ThreadPage:
-    """The agency's threads, and what each is doing."""
+    """The agency's threads and their status."""
     newest_first = order == "newest"
     agency = cluster.agency(agency_id)
     page = await agency.threads(after, limit, parent=parent, status=status, newest_first=newest_first)
@@ -48,7 +48,7 @@ async def list_threads(
 async def create_thread(
     cluster: TheCluster, agency_id: AgencyId, body: api.NewThread, request: Request
 ) -> ThreadMetadata:
-    """A new thread for an agent, at work at once if there are messages."""
+    """Create a thread for an agent. Messages start its first run at once."""
     key = body.idempotency_key
     thread = await cluster.agency(agency_id).create_thread(
         body.agent_type,
@@ -64,7 +64,7 @@ async def create_thread(
 
 @router.get("/agent/{thread_id}", dependencies=[Viewer], responses=refusals(404))
 async def get_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> ThreadSummary:
-    """A thread, and what it is doing."""
+    """A thread's metadata and status."""
     return await cluster.thread(agency_id, thread_id).summary()
 
 
@@ -86,7 +86,7 @@ async def delete_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: Thr
     responses=refusals(404),
 )
 async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.InvokeBody) -> Accepted:
-    """Start a run with messages; while one is in progress, they join it, queue for after it or interrupt it."""
+    """Send messages, which start a run. During a run, they join it, start the run after it or interrupt it (`when`)."""
     thread = cluster.thread(agency_id, thread_id)
     await _check_meant(thread, body)
     return await thread.invoke(
@@ -101,9 +101,9 @@ async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, 
 
 async def _check_meant(thread: ThreadHandle, body: api.InvokeBody) -> None:
     if body.thread_id not in (None, thread.id):
-        raise InvalidInput(f"threadId is {body.thread_id!r:.100}, and the address names {thread.id!r}")
+        raise InvalidInput(f"threadId is {body.thread_id!r:.100}, but the address names {thread.id!r}")
     if body.agent_type is not None and (meant := (await thread.metadata()).agent_type) != body.agent_type:
-        raise InvalidInput(f"agentType is {body.agent_type!r:.100}, and the thread's agent is {meant!r}")
+        raise InvalidInput(f"agentType is {body.agent_type!r:.100}, but the thread's agent is {meant!r}")
 
 
 @router.post(
@@ -115,8 +115,8 @@ async def _check_meant(thread: ThreadHandle, body: api.InvokeBody) -> None:
 async def fork(
     cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, request: Request, body: api.NewFork | None = None
 ) -> ThreadMetadata:
-    """A new thread that begins as this one was: after one of its events, before one of its user's messages, or as it is
-    now. With messages it goes on at once; this one is not changed."""
+    """Create a thread that begins as this one was: after one of its events, before one of its user's messages, or as it
+    is now. Messages start its first run at once. This thread does not change."""
     wanted = body or api.NewFork()
     key = wanted.idempotency_key
     made = await cluster.thread(agency_id, thread_id).fork(
@@ -131,7 +131,7 @@ async def fork(
 
 @router.get("/agent/{thread_id}/state", dependencies=[Viewer], responses=refusals(404))
 async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.StateAndRun:
-    """The conversation, the tools, and what the middleware keep: todos, files, subagents."""
+    """The messages, the tools, what middleware keep (todos, files, subagents), and the run at that moment."""
     found = await cluster.thread(agency_id, thread_id).state()
     known = api.AgentState(
         messages=found.messages,
@@ -158,17 +158,18 @@ async def run(
         ),
     ] = 0.0,
 ) -> RunEnvelope:
-    """The latest run: one shape, whatever came of it."""
+    """The latest run; with `wait`, when it has ended or needs a person."""
     thread = cluster.thread(agency_id, thread_id)
     return await (thread.wait(wait) if wait else thread.run())
 
 
-# People.
+# What people decide, and how they steer a run.
 
 
 @router.post("/agent/{thread_id}/approve", dependencies=[Operator], responses=refusals(404, 409))
 async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.ApproveBody) -> api.Ok:
-    """Answer the calls that wait for a person: all at once, or each by its id. Those not named go on waiting."""
+    """Decide on calls that wait for approval: on all at once, or on each by its id. Calls that you do not name continue
+    to wait."""
     thread = cluster.thread(agency_id, thread_id)
     key = None if body.idempotency_key is None else f"{OURS}approve:{body.idempotency_key}"
     if body.decisions is not None:
@@ -186,12 +187,13 @@ async def _pending(thread: ThreadHandle) -> dict[str, PendingToolCall]:
     try:
         return {call.id: call for call in (await thread.run()).meta.pending_tool_calls}
     except NotFound:
-        await thread.metadata()  # which says so if there is no such thread
+        await thread.metadata()  # raises `NotFound` if there is no such thread
         return {}
 
 
 def _edited(pending: dict[str, PendingToolCall], body: api.ApproveBody) -> dict[str, Decision]:
-    """What to decide. Whether the calls wait is the thread's to say: this may be a repetition, and done already."""
+    """The decisions of a body with `modifiedToolCalls`. Calls that do not wait are named too, and the thread refuses
+    them: this may be the repetition of a request that was carried out, which the thread knows by its key."""
     decisions: dict[str, Decision] = {call_id: Approve() for call_id in pending}
     for call in body.modified_tool_calls:
         known = pending.get(call.id)
@@ -205,28 +207,28 @@ def _edited(pending: dict[str, PendingToolCall], body: api.ApproveBody) -> dict[
 
 @router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404, 409))
 async def cancel(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
-    """End the run, with all its children."""
+    """Cancel the run, and the runs of its children."""
     await cluster.thread(agency_id, thread_id).cancel()
     return api.Ok()
 
 
 @router.post("/agent/{thread_id}/pause", dependencies=[Operator], responses=refusals(404, 409))
 async def pause(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
-    """Have the run wait until it is resumed. What is being done just now may end; nothing new begins."""
+    """Pause the run until you resume it. The calls in progress finish, and nothing new begins."""
     await cluster.thread(agency_id, thread_id).pause()
     return api.Ok()
 
 
 @router.post("/agent/{thread_id}/resume", dependencies=[Operator], responses=refusals(404, 409))
 async def resume(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
-    """Let a run go on that was paused by hand."""
+    """Resume a run that was paused with `pause`."""
     await cluster.thread(agency_id, thread_id).resume()
     return api.Ok()
 
 
 @router.post("/agent/{thread_id}/limits", dependencies=[Operator], responses=refusals(404, 409))
 async def lift_limits(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.NewLimits) -> api.Ok:
-    """Let a run that has used up a limit go on, under these new ones."""
+    """Raise the limits of a run that has used one up, and let it continue."""
     thread = cluster.thread(agency_id, thread_id)
     await thread.lift_limits(turns=body.turns, time_ms=body.time_ms, tokens=body.tokens, cost_usd=body.cost_usd)
     return api.Ok()
