@@ -33,6 +33,7 @@ export default defineConfig({
           include: ["src/**/*.test.tsx"],
           setupFiles: ["src/testing/browser.ts"],
           testTimeout: 20_000,
+          hookTimeout: 60_000,
         },
       },
     ],

@@ -6,7 +6,7 @@ import { afterEach, vi } from "vitest";
 import { closeAll } from "@/live/hooks";
 
 const SIZE = 600;
-/** On a busy machine a second is too short for a file that is loaded on demand. */
+/** The default, a second, is too short on a busy machine. */
 const PATIENCE_MS = 5_000;
 
 configure({ asyncUtilTimeout: PATIENCE_MS });

@@ -1,7 +1,10 @@
 import { render, screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { Menu } from "@/ui/Menu";
+
+// The menu’s file is large; on a busy machine the first load of it takes longer than a test waits.
+beforeAll(() => import("@/ui/OpenableMenu"));
 
 const rename = vi.fn();
 const remove = vi.fn();

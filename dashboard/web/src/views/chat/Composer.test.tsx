@@ -1,11 +1,14 @@
 import { render, screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ThreadStore } from "@/live/thread";
 import { FakeGateway } from "@/testing/gateway";
 import { Composer } from "@/views/chat/Composer";
 
 const INVOKE = "POST /agency/a/agent/t/invoke";
+
+// The menu’s file is large; on a busy machine the first load of it takes longer than a test waits.
+beforeAll(() => import("@/ui/OpenableMenu"));
 
 let gateway: FakeGateway;
 let store: ThreadStore;
