@@ -1,4 +1,4 @@
-"""The bodies of the HTTP API, for the gateway and for its clients: what is sent, and what comes back in pages."""
+"""The bodies of the HTTP API: what clients send, and the pages that come back. Gateway and client share them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ AgencyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=
 Files = Annotated[dict[str, str], Field(description="Text files by absolute path, put into the agent's filesystem.")]
 OutputSchema = Annotated[
     Schema | None,
-    Field(description="A JSON schema that the result must fit, in the place of the blueprint's, for a new run."),
+    Field(description="A JSON schema for the result. It replaces the blueprint's for a run that this starts."),
 ]
 IdempotencyKey = Annotated[
-    Key | None, Field(description="Repeating a request with the same key gives the first answer and does nothing.")
+    Key | None, Field(description="A request that repeats a key gets the first answer and changes nothing.")
 ]
 
 
@@ -61,14 +61,14 @@ class AgencyChange(Wire):
 
 class AgencyPage(Wire):
     agencies: tuple[AgencyInfo, ...]
-    next: str | None = Field(default=None, description="`after` of the next page; null if this is all there is.")
+    next: str | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
 # Blueprints.
 
 
 class BlueprintChange(Wire):
-    """An agent. Of one that is there, what is not given stays as it was."""
+    """A new blueprint, or a change of one: fields that are left out keep their values."""
 
     model_config = _example(
         name="support", description="Answers customers.", prompt="You answer customers of a bakery.", tags=["default"]
@@ -80,13 +80,15 @@ class BlueprintChange(Wire):
     tags: tuple[Name, ...] | None = None
     model: Annotated[
         Models | None,
-        Field(description="A model as `provider:model`, or a chain: if one fails in a way that may pass, the next."),
+        Field(
+            description="A model as `provider:model`, or a chain of models: if one fails temporarily, the next is used."
+        ),
     ] = None
     requires: Annotated[
-        tuple[Capability, ...] | None, Field(description="Models that cannot do all of it are passed over.")
+        tuple[Capability, ...] | None, Field(description="Models without all of these capabilities are skipped.")
     ] = None
     params: ModelParams | None = None
-    output_schema: Annotated[Schema | None, Field(description="What the result of a run must fit.")] = None
+    output_schema: Annotated[Schema | None, Field(description="A JSON schema for the result of a run.")] = None
     config: dict[str, JsonValue] | None = None
     status: Literal["active", "draft", "disabled"] | None = None
     limits: Limits | None = None
@@ -110,7 +112,7 @@ IMAGES_MOST = 20
 
 
 class ChatMessage(Wire):
-    """A message from outside: text, or images, which are a user's, or both."""
+    """A message from a caller: text, images, or both. Only a user's message has images."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -134,13 +136,16 @@ class ChatMessage(Wire):
 
 
 Messages = Annotated[tuple[ChatMessage, ...], Field(max_length=100)]
+FirstMessages = Annotated[
+    Messages, Field(description="The first run begins with these at once. Without any, the thread waits for a message.")
+]
 
 
 class NewThread(Wire):
     model_config = _example(agentType="support", messages=[{"role": "user", "content": "Where is order 7?"}])
 
     agent_type: Annotated[str, Field(description="The name of a blueprint.")]
-    messages: Annotated[Messages, Field(description="What its first run begins with; without any, it waits.")] = ()
+    messages: FirstMessages = ()
     files: Files = {}
     limits: Limits | None = None
     output_schema: OutputSchema = None
@@ -148,7 +153,7 @@ class NewThread(Wire):
 
 
 class NewFork(Wire):
-    """A new thread that begins as another was: after an event, before a user's message, or as it is now."""
+    """A new thread that begins as another one was: after an event, before a user's message, or as it is now."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -160,11 +165,12 @@ class NewFork(Wire):
         }
     )
 
-    after_seq: Annotated[int | None, Field(ge=1, lt=2**63, description="The last event that it has.")] = None
+    after_seq: Annotated[int | None, Field(ge=1, lt=2**63, description="The last event of the fork.")] = None
     before_message: Annotated[
-        str | None, Field(min_length=1, max_length=200, description="The id of the first message that it has not.")
+        str | None,
+        Field(min_length=1, max_length=200, description="The id of the first message that the fork leaves out."),
     ] = None
-    messages: Annotated[Messages, Field(description="What it goes on with at once; without any, it waits.")] = ()
+    messages: FirstMessages = ()
     idempotency_key: IdempotencyKey = None
 
     @model_validator(mode="after")
@@ -179,13 +185,12 @@ class InvokeBody(Wire):
 
     messages: Annotated[Messages, Field(min_length=1)]
     files: Files = {}
-    limits: Annotated[Limits | None, Field(description="In the place of the blueprint's, for a new run.")] = None
+    limits: Annotated[Limits | None, Field(description="For a run that this starts; else the blueprint's.")] = None
     output_schema: OutputSchema = None
     when: Annotated[
         When,
         Field(
-            description="What happens while a run is in progress: the messages join it at its next step, start the run "
-            "after it, or interrupt what it is doing."
+            description="During a run, the messages join it at its next step, start the run after it, or interrupt it."
         ),
     ] = "next_step"
     idempotency_key: IdempotencyKey = None
@@ -203,7 +208,7 @@ class ThreadPage(Wire):
 
 
 class AgentState(Wire):
-    """What the agent has before it. Middleware add fields of their own, as `todos`, `files` and `subagents`."""
+    """The state of an agent. Middleware add fields of their own, such as `todos`, `files` and `subagents`."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -241,14 +246,14 @@ class AgencyEventPage(Wire):
     next: int | None = Field(default=None, description="`after` of the next page; null if this is all there is so far.")
 
 
-# What waits for a person.
+# Approvals.
 
 
 Decisions = Annotated[
     dict[str, Decision],
     Field(
         min_length=1,
-        description="What is decided on each call: `approve`, `edit` (other `args`), `deny` (with a `reason`), "
+        description="The decision on each call: `approve`, `edit` (other `args`), `deny` (with a `reason`), "
         "`respond` (`content` is the result, the tool does not run) or `always` (approve, this tool from now on too).",
     ),
 ]
@@ -271,10 +276,10 @@ class ApproveBody(Wire):
     )
 
     approved: StrictBool | None = None
-    reason: Annotated[str, Field(max_length=10_000, description="Told to the model if the calls are denied.")] = ""
+    reason: Annotated[str, Field(max_length=10_000, description="The model reads it if the calls are denied.")] = ""
     modified_tool_calls: Annotated[
         tuple[ToolCall, ...],
-        Field(description="Calls that are to run with other arguments; the others run as they are."),
+        Field(description="Calls to run with other arguments. The other calls run as they are."),
     ] = ()
     decisions: Decisions | None = None
     idempotency_key: IdempotencyKey = None
@@ -291,8 +296,8 @@ class ApproveBody(Wire):
 
 
 class Approval(Wire):
-    """A thread that waits for a person: with `calls` to decide on, or because a `limit` is used up, whose `code` says
-    which. `parent_id` is the thread that has started it."""
+    """A thread that waits for a person: with `calls` to decide on, or because a `limit` is used up, which `code` names.
+    `parent_id` is the thread that started it."""
 
     thread_id: str
     agent_type: str
@@ -325,14 +330,14 @@ class RefusedDecision(Wire):
 
 
 class DecisionResults(Wire):
-    """What has come of each decision: those that count, and those that came too late or do not fit."""
+    """The decisions that were accepted, and those that came too late or do not fit their call."""
 
     answered: tuple[str, ...]
     refused: tuple[RefusedDecision, ...] = ()
 
 
 class NewLimits(Wire):
-    """Under which a run that has used up a limit goes on."""
+    """New limits for a run that has used one up."""
 
     model_config = _example(tokens=200_000)
 
@@ -365,14 +370,16 @@ class NewSchedule(Schedule):
 
 
 class ScheduleChange(Wire):
-    """What is not given stays as it was. A time of another `kind` is in the place of the one that was, and an interval
-    that changes is counted from now on."""
+    """A change of a schedule: fields that are left out keep their values. A time of another `kind` replaces the present
+    one, and a changed interval counts from now on."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "paused"}, {"cron": "0 7 * * 1-6"}]})
 
     status: Annotated[
         Literal["active", "paused"] | None,
-        Field(description="`paused` starts nothing; `active` goes on with what comes next, not with what was due."),
+        Field(
+            description="`paused` starts nothing. `active` continues with the next time; times that passed are skipped."
+        ),
     ] = None
     name: AgencyName | None = None
     agent_type: Name | None = None
@@ -397,7 +404,7 @@ class RunWanted(Wire):
     idempotency_key: IdempotencyKey = None
 
 
-# Where its models are.
+# Providers.
 
 
 class ProviderPage(Wire):
@@ -405,7 +412,7 @@ class ProviderPage(Wire):
     next: str | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
-# Who may come in.
+# Keys and tickets.
 
 
 class KeyWanted(Wire):
@@ -421,7 +428,7 @@ class KeyPage(Wire):
 
 
 class Ticket(Wire):
-    ticket: str = Field(description="To be sent as `?ticket=` with one request, soon.")
+    ticket: str = Field(description="Send it as `?ticket=` with one request.")
     expires_at: str
 
 

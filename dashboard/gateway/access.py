@@ -87,7 +87,7 @@ class Doorkeeper:
             await cluster.agency(principal.agency).key(principal.key)
         except NotFound:
             return False
-        except Unavailable:  # a restart of the directory must not disconnect everybody with a key
+        except Unavailable:  # a restart of the directory must not disconnect every client with a key
             return True
         return True
 
