@@ -532,7 +532,10 @@ async def test_used_up_time_interrupts_a_model_call_and_pauses_the_run(build: Bu
         assert (await thread.wait(PATIENCE)).data == "done"
 
 
-async def test_a_model_that_fails_for_a_while_is_asked_again_with_the_same_request(build: Build) -> None:
+async def test_a_model_that_fails_for_a_while_is_asked_again_with_the_same_request(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agency.turn.chain.RETRY_BASE_MS", 1)
     errors = iter([ModelError("busy", retryable=True, retry_after_ms=1)] * 2)
     runtime, model = build(lambda request: next(errors, "at last"))
     async with runtime:

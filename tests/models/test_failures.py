@@ -223,6 +223,7 @@ async def test_calls_that_another_api_would_refuse_are_named_anew(server: ModelS
 # Within a thread.
 
 
+@pytest.mark.usefixtures("soon")
 async def test_a_thread_tries_again_when_the_provider_says_so(
     server: ModelServer, provider: str, tmp_path: Path
 ) -> None:
