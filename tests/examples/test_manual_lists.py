@@ -13,13 +13,14 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import agency
-from actors import Settings
+from actors import Metrics, Settings
 from agency import Blueprint, EventType, FileKeeper, Limits, Middleware, ModelParams, Provider, Snapshot
 from agency.client import Agency, Client, Thread
 from agency.define.tools import ToolOptions
 from agency.schedules.schedule import Schedule
 from dashboard.command import app
 from dashboard.gateway.app import create_app
+from dashboard.gateway.metrics import exposition
 from dashboard.gateway.settings import GatewaySettings
 from tests.support.manual import PAGES, blocks_of, commands_of
 from tests.support.paths import ROOT
@@ -102,6 +103,14 @@ def test_every_setting_is_listed_and_every_variable_is_one() -> None:
     for page in PAGES:
         used = set(re.findall(r"\bAGENCY_[A-Z_]+", page.read_text()))
         assert used <= installation | gateway | VARIABLES, page.name
+
+
+def test_every_metric_is_listed() -> None:
+    shown = exposition(
+        Metrics(uptime_seconds=1, hosts={}, awake=0, hibernated=0, approvals_waiting=0, alarms=0)
+    ).decode()
+    known = {name for name in re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE) if not name.endswith("_created")}
+    assert listed("observability.md", "metric | |") == known
 
 
 # Routes.
