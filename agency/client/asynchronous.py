@@ -44,8 +44,8 @@ class AsyncTransport:
     async def ask(self, request: Request[Value]) -> Value:
         """Send a request, again for as long as that may help; its answer."""
         exchange = Exchange(request, self.url, self._patience)
-        while (pause := exchange.take(await self._try(request))) is not None:  # noqa: ASYNC110  # no other task changes it
-            await asyncio.sleep(pause)
+        while (delay := exchange.take(await self._try(request))) is not None:  # noqa: ASYNC110  # no other task changes it
+            await asyncio.sleep(delay)
         return exchange.value
 
     async def _try(self, request: Request[Value]) -> Answer | NoAnswer:

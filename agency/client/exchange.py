@@ -1,7 +1,7 @@
 """One request and its tries: what an answer means, and whether and when to send the request again. No I/O.
 
     exchange = Exchange(request, url)
-    while (pause := exchange.take(<an answer, or why none came>)) is not None: <sleep, and send the request again>
+    while (delay := exchange.take(<an answer, or why none came>)) is not None: <sleep, and send the request again>
     exchange.value
 
 A request is repeated only if that can do no harm: it changes nothing, or carries an idempotency key, or surely never
@@ -35,7 +35,7 @@ from agency.wire import explain
 PATIENCE_SECONDS = 30.0
 """How long a request is tried again before its caller gets the error."""
 
-PAUSES = Backoff(first=0.1, longest=5.0)
+RETRY_DELAYS = Backoff(first=0.1, longest=5.0)
 """Between tries. Jitter keeps many clients of a restarted gateway from coming back all at once."""
 
 _BY_STATUS: dict[int, type[AgencyError]] = {
@@ -78,7 +78,7 @@ class Exchange(Generic[Value]):
         self._request = request
         self._url = url
         self._until = time.monotonic() + patience
-        self._pauses = PAUSES.delays(random.random)
+        self._delays = RETRY_DELAYS.delays(random.random)
         self._perhaps_done = False
         self.value: Value
 
@@ -106,10 +106,10 @@ class Exchange(Generic[Value]):
         return self._request.repeat == "always"
 
     def _again(self, error: AgencyError, *, may: bool, least: float = 0.0) -> float:
-        pause = max(next(self._pauses), least)
-        if self._request.repeat == "never" or not may or time.monotonic() + pause > self._until:
+        delay = max(next(self._delays), least)
+        if self._request.repeat == "never" or not may or time.monotonic() + delay > self._until:
             raise error
-        return pause
+        return delay
 
     def _read(self, content: bytes) -> Value:
         try:

@@ -13,7 +13,7 @@ from typing import Generic
 
 from pydantic import ValidationError
 
-from agency.client.exchange import PAUSES, Answer, refusal, unreachable
+from agency.client.exchange import RETRY_DELAYS, Answer, refusal, unreachable
 from agency.client.request import AnyEvent, EventFeed
 from agency.client.sse import Parser
 from agency.errors import AgencyError, RateLimited, Unavailable
@@ -46,7 +46,7 @@ class Following(Generic[AnyEvent]):
         self._url = url
         self._parser = Parser()
         self._text = StreamedText()
-        self._pauses = PAUSES.delays(random.random)
+        self._delays = RETRY_DELAYS.delays(random.random)
         self._progress = True
         self._faults = 0
         self._lost: float | None = None
@@ -86,12 +86,12 @@ class Following(Generic[AnyEvent]):
             self._lost = now
         if self._progress:
             self._progress = False
-            self._pauses = PAUSES.delays(random.random)
+            self._delays = RETRY_DELAYS.delays(random.random)
             return 0.0
-        pause = next(self._pauses)
-        if now + pause - self._lost > self._feed.patience:
+        delay = next(self._delays)
+        if now + delay - self._lost > self._feed.patience:
             raise unreachable(self._url, why)
-        return pause
+        return delay
 
     def _read(self, data: str) -> AnyEvent:
         try:

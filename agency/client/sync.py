@@ -48,8 +48,8 @@ class SyncTransport:
     def ask(self, request: Request[Value]) -> Value:
         """Send a request, again for as long as that may help; its answer."""
         exchange = Exchange(request, self.url, self._patience)
-        while (pause := exchange.take(self._try(request))) is not None:
-            time.sleep(pause)
+        while (delay := exchange.take(self._try(request))) is not None:
+            time.sleep(delay)
         return exchange.value
 
     def _try(self, request: Request[Value]) -> Answer | NoAnswer:

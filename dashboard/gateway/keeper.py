@@ -16,6 +16,8 @@ import sys
 import time
 from types import FrameType
 
+from agency.backoff import Backoff
+
 SOCKET = "AGENCY_KEPT_SOCKET"
 LINE = "AGENCY_KEPT_LINE"
 """File descriptors in the environment of a kept gateway: the listening socket, and a pipe on which it reports ready."""
@@ -24,7 +26,9 @@ AGAIN = 75
 """The exit code of a gateway that wants to be started again."""
 
 TRIES = 8
-PAUSE_MOST = 10.0
+RESTARTS = Backoff(first=0.1, longest=10.0)
+"""Before a gateway is started again. One that was ready and died is started again after the first delay."""
+
 PR_SET_PDEATHSIG = 1
 
 
@@ -45,7 +49,7 @@ class Keeper:
             if code == 0 or not served or failures > TRIES:
                 return code if code >= 0 else 128 - code
             if not self._is_stopping():
-                time.sleep(min(0.1 * 2**failures, PAUSE_MOST))
+                time.sleep(RESTARTS.delay(failures + 1))
         return 0
 
     def _is_stopping(self) -> bool:

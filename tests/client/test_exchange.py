@@ -46,14 +46,14 @@ TOO_MANY = refused(429, "ERR_RATE_LIMITED", **{"retry-after": "2"})
 
 
 def tries(request: Request[Value], *results: Answer | NoAnswer) -> list[float]:
-    """The pauses between tries that get these results, until there is a value."""
+    """The delays between tries that get these results, until there is a value."""
     exchange = Exchange(request, URL, PATIENCE_SECONDS)
-    pauses: list[float] = []
+    delays: list[float] = []
     for result in results:
-        pause = exchange.take(result)
-        if pause is None:
-            return pauses
-        pauses.append(pause)
+        delay = exchange.take(result)
+        if delay is None:
+            return delays
+        delays.append(delay)
     raise AssertionError("it would try once more")
 
 
@@ -150,24 +150,24 @@ def test_a_newer_server_may_say_more() -> None:
     assert exchange.value.name == "bakery"
 
 
-def test_too_many_requests_pause_for_as_long_as_the_server_asks() -> None:
+def test_too_many_requests_wait_for_as_long_as_the_server_asks() -> None:
     assert tries(THREAD.invoke("hello"), TOO_MANY, ACCEPTED) == [2.0]
     with pytest.raises(RateLimited):
         tries(THREAD.invoke("hello"), refused(429, "ERR_RATE_LIMITED", **{"retry-after": "3600"}))
 
 
-def test_pauses_grow_and_end_in_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delays_grow_and_end_in_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     exchange = Exchange(THREAD.invoke("hello"), URL, PATIENCE_SECONDS)
-    pauses = []
+    delays = []
     with pytest.raises(Unavailable, match="no server answers"):
-        while (pause := exchange.take(LOST)) is not None:
-            now += pause
-            pauses.append(pause)
+        while (delay := exchange.take(LOST)) is not None:
+            now += delay
+            delays.append(delay)
     assert 20 < now <= 30
-    assert pauses[0] <= 0.1 < pauses[-1] <= 5
-    assert len(pauses) < 25
+    assert delays[0] <= 0.1 < delays[-1] <= 5
+    assert len(delays) < 25
 
 
 def test_whether_a_server_is_ready_is_asked_once() -> None:

@@ -25,9 +25,9 @@ both = pytest.mark.parametrize("face", FACES)
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (exchange, following):
-        monkeypatch.setattr(module, "PAUSES", Backoff(first=0.005, longest=5.0))
+        monkeypatch.setattr(module, "RETRY_DELAYS", Backoff(first=0.005, longest=5.0))
 
 
 def sent(event: Event) -> bytes:

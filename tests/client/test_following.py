@@ -143,13 +143,13 @@ def test_patience_counts_from_the_last_connection(monkeypatch: pytest.MonkeyPatc
     assert 50 < now - began <= 60
 
 
-def test_a_connection_that_brought_something_is_made_again_at_once_and_others_after_growing_pauses() -> None:
+def test_a_connection_that_brought_something_is_made_again_at_once_and_others_after_growing_delays() -> None:
     following = follow()
     following.opened(OPEN)
     assert list(following.feed(sent(stored(1))))
-    pauses = [following.broken("cut") for _ in range(5)]
-    assert pauses[0] == 0
-    assert 0 < pauses[1] <= 0.1 < pauses[4]
+    delays = [following.broken("cut") for _ in range(5)]
+    assert delays[0] == 0
+    assert 0 < delays[1] <= 0.1 < delays[4]
 
 
 def test_a_gateway_that_fails_time_after_time_is_told_of() -> None:
