@@ -6,7 +6,7 @@ WEB := dashboard/web
 API_TYPES := $(WEB)/src/api/schema.gen.ts
 ARGS ?=
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # Node is the machine's, or else the one that the set-up takes from PyPI and puts before it.
 NODE_IS_NEW := node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)'

@@ -23,6 +23,7 @@ MARKS = (
 NEEDS = {"ray": {"ray_settings", "own_ray", "nodes"}, "browser": {"chromium"}}
 """The fixtures that give a test its mark."""
 REPEATED = ("kills", "browser")
+OWN_RAY = "own-ray"
 SHARED_RAY = "ray_settings"
 """Who uses Ray without this fixture starts one of its own."""
 TOGETHER = ("chromium", "guarded", "limited", "strict")
@@ -37,11 +38,17 @@ def mark_tiers(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
         if item.path.parent.name == "faults":
             item.add_marker("kills")
-        group = _group(item, fixtures)
-        if group is not None:
+        if group := _group(item, fixtures):
             item.add_marker(pytest.mark.xdist_group(group))
         if any(item.get_closest_marker(mark) for mark in REPEATED):
             item.add_marker(pytest.mark.flaky(reruns=1))
+    items.sort(key=_comes_later)
+
+
+def _comes_later(item: pytest.Item) -> bool:
+    """The longest group comes first: the other workers share the rest, and it is over when the browser's turn comes."""
+    group = item.get_closest_marker("xdist_group")
+    return group is None or group.args[0] != OWN_RAY
 
 
 def _group(item: pytest.Item, fixtures: set[str]) -> str | None:
@@ -51,7 +58,7 @@ def _group(item: pytest.Item, fixtures: set[str]) -> str | None:
     time.
     """
     if item.get_closest_marker("ray") and SHARED_RAY not in fixtures:
-        return "own-ray"
+        return OWN_RAY
     return next((name for name in TOGETHER if name in fixtures), None)
 
 
