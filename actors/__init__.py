@@ -1,8 +1,10 @@
 """Threads and agencies as actors on Ray: placed, woken, put to sleep and recovered by themselves."""
 
-from actors.agency.agency import ThreadListing
 from actors.agency.keys import agency_of_key
-from actors.cluster.cluster import AgencyHandle, Cluster, ThreadHandle
+from actors.agency.threads import ThreadListing
+from actors.cluster.agency_handle import AgencyHandle
+from actors.cluster.cluster import Cluster
+from actors.cluster.thread_handle import ThreadHandle
 from actors.settings import Settings
 from actors.status import HostStatus, Metrics, NodeStatus, Readiness, Status
 

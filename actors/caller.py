@@ -1,8 +1,11 @@
-"""Calling an actor, wherever it is. Hosts use it as much as clients do.
+"""Calling a thread or an agency, wherever it is. Hosts use this as much as clients do.
 
-Where a thread was found is remembered. If it is no longer there, or the host has died, the directory is asked again,
-which wakes the actor if need be; so a call is made at least once. Whatever changes something therefore carries a key
-that makes repeating it harmless, or is harmless by nature.
+The caller remembers where it found a thread. If the thread is no longer there, or its host has died, the caller asks
+the directory again, which wakes the thread if need be, and repeats the call. So a call is made at least once, and an
+operation that changes something must be harmless when it is repeated (see `operations`).
+
+The caller names the activation that it missed when it asks the directory again. So the directory can tell a caller
+whose knowledge is old, and who gets the current location, from one who has found that the current location is wrong.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,21 +23,21 @@ from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from actors.address import Address
 from actors.answers import NotHere, unwrap
+from agency.backoff import Backoff
 from agency.errors import AgencyError, Unavailable
 
 PATIENCE = 60.0
-"""Seconds after which a call that reaches nobody is given up."""
+"""Seconds after which a call that is never answered is given up."""
 
 REMEMBERED = 10_000
-RETRY_FIRST = 0.02
-RETRY_MOST = 1.0
+RETRIES = Backoff(0.02, 1.0)
 
 Handle = Any
-"""A Ray actor's. Ray's own type knows nothing of its methods."""
+"""A Ray actor's. Ray's own type does not know the actor's methods."""
 
 
 class HostGone(RayError):
-    """A host has died and its name is forgotten; Ray has no word for that."""
+    """A host has died and its name is forgotten. Ray has no error for that."""
 
 
 class Replaced(RayError):
@@ -43,10 +46,10 @@ class Replaced(RayError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where an actor is awake; `n` tells this activation from any other."""
+    """Where a thread is awake, and the number that tells this activation from all others of the thread."""
 
     host: str
-    n: int
+    activation: int
 
 
 def find_directory(namespace: str) -> Handle:
@@ -58,30 +61,40 @@ class Caller:
         self.directory = directory
         self._namespace = namespace
         self._locations: dict[Address, Location] = {}
-        self._missed: dict[Address, int] = {}  # activations that were looked for in vain
+        self._missed: dict[Address, int] = {}  # activations that were no longer there
         self._hosts: dict[str, Handle] = {}
 
     async def call(
-        self, address: Address, method: str, *args: object, done: type[AgencyError] | None = None, **kwargs: object
+        self,
+        address: Address,
+        method: str,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        done: type[AgencyError] | None = None,
     ) -> Any:
-        """Call a method of a thread and return what it returns, or raise what it refuses with.
+        """Call an operation of a thread: return what it returns, or raise what it refuses with.
 
         `done` is the refusal that means, if the call had to be repeated, that it was done the first time.
         """
 
         async def ask(host: Handle) -> Any:
-            return await host.call.remote(address, method, args, kwargs)
+            return await host.call.remote(address, method, args, kwargs or {})
 
         return await self._until_answered(str(address), functools.partial(self._at, address, ask), done)
 
     async def call_agency(
-        self, agency_id: str, method: str, *args: object, done: type[AgencyError] | None = None, **kwargs: object
+        self,
+        agency_id: str,
+        method: str,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        done: type[AgencyError] | None = None,
     ) -> Any:
-        """Call a method of an agency. They are all with the directory."""
+        """Call an operation of an agency. They all live in the directory's process."""
 
         def call(directory: Handle) -> Awaitable[Any]:
             asked: Awaitable[Any] = directory.call_agency.options(max_task_retries=0).remote(
-                agency_id, method, args, kwargs
+                agency_id, method, args, kwargs or {}
             )
             return asked
 
@@ -90,7 +103,7 @@ class Caller:
     async def _until_answered(
         self, whom: str, ask: Callable[[], Awaitable[Any]], done: type[AgencyError] | None
     ) -> Any:
-        deadline, wait, repeated = time.monotonic() + PATIENCE, RETRY_FIRST, False
+        deadline, waits, repeated = time.monotonic() + PATIENCE, RETRIES.delays(), False
         while True:
             try:
                 answered = await ask()
@@ -98,8 +111,9 @@ class Caller:
                     return unwrap(answered)
                 reason = "it is no longer where it was"
             except RayTaskError:
-                raise  # our own fault, and repeating it would not help
+                raise  # a bug of ours, which repeating the call would repeat
             except RayError as error:
+                # The process may have died after it did what was asked and before it answered.
                 reason, repeated = type(error).__name__, True
             except AgencyError as error:
                 if repeated and done is not None and isinstance(error, done):
@@ -107,8 +121,7 @@ class Caller:
                 raise
             if time.monotonic() > deadline:
                 raise Unavailable(f"{whom} cannot be reached: {reason}")
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, RETRY_MOST)
+            await asyncio.sleep(next(waits))
 
     async def _at(self, address: Address, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
         """What the host of a thread answers. If it is not there, the next try asks the directory again."""
@@ -125,10 +138,10 @@ class Caller:
 
     def _miss(self, address: Address, location: Location) -> None:
         self._locations.pop(address, None)
-        self._missed[address] = location.n
+        self._missed[address] = location.activation
 
     async def locate(self, address: Address, missed: int = 0) -> Location:
-        """Where an actor is awake; it is woken if it is not. `missed` is an activation that was looked for in vain."""
+        """Where a thread is awake; it is woken if it is not. `missed` is an activation that was no longer there."""
         location: Location = unwrap(await self._directory_answers(lambda it: it.locate.remote(address, missed)))
         while len(self._locations) >= REMEMBERED:
             del self._locations[next(iter(self._locations))]
@@ -136,7 +149,7 @@ class Caller:
         return location
 
     async def host(self, location: Location) -> Handle:
-        """The host at a location. Handles are looked up by name and kept: sending them around is slow."""
+        """The host at a location. Handles are looked up by name and kept, because sending handles around is slow."""
         handle = self._hosts.get(location.host)
         if handle is None:
             try:
@@ -162,8 +175,8 @@ class Caller:
             raise Unavailable(f"the directory cannot be reached: {type(error).__name__}") from error
 
     async def _directory_answers(self, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
-        """What the directory answers. One that has died for good was stopped, and waiting for it would not help; but
-        there may be another in its location."""
+        """What the directory answers. One that is dead for Ray was stopped and does not come back, but another one may
+        have been started since."""
         asked = self.directory
         try:
             return await ask(asked)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from actors.address import Address
 from agency.spending import Spent
+from agency.store.peek import Glance
 from agency.turn.state import PauseReason, RunStatus
 
 
@@ -36,3 +37,10 @@ class UpdatesTaken:
     """The agencies whose events a client waits for: their updates are wanted soon."""
     left: frozenset[str] = frozenset()
     """The agencies whose files could not be written: send their updates again."""
+
+
+def update_from_file(address: Address, seen: Glance, head: int = 0) -> ThreadUpdate:
+    """The update that a thread's file gives in the place of a host's; `head` is the seq that its agency knows."""
+    lost = head if seen.seq < head else None
+    reached = (seen.seq, seen.status, seen.reason, seen.at)
+    return ThreadUpdate(address, seen.born, *reached, lost, spent=seen.spent, children=seen.children)

@@ -1,21 +1,23 @@
 """Running an agency's schedules: taking what is due, and making the threads that are to be.
 
-What is to be started is in the agency's file (`schedules`). Whoever finds it there makes its thread and then says so;
-if that could not be done now it is found again, after a while or after a death. The directory keeps when to look next.
+What is to be started is in the agency's file (`schedules`). The scheduler finds it there, makes its thread, and then
+writes down that it has; a start that fails or is interrupted is found again, after a while or after a crash. The
+directory keeps the time of the next look.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import JsonValue, ValidationError
 
+from actors.agency.context import AgencyContext
 from actors.agency.schedules import Schedules, Start
-from actors.agency.store import AgencyStore
-from actors.validation import Seq, checked
+from actors.agency.threads import AgencyThreads
+from actors.operations import Seq, index_operation, operation
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.local import HOPELESS
@@ -37,35 +39,17 @@ _FIELDS = {field.alias: name for name, field in Schedule.model_fields.items()}
 _TIMES = ("at", "every_ms", "cron")
 
 
-class Home(Protocol):
-    """What schedules need of their agency."""
-
-    deleting: bool
-
-    async def accept(self, schedule: Schedule) -> None:
-        """Refuse one that could start no thread now."""
-
-    async def begin(self, thread_id: str, schedule: ScheduleInfo) -> None:
-        """Make the thread of a run; doing it again changes nothing."""
-
-
 class Scheduler:
-    EXPOSED = frozenset(
-        {"schedules", "schedule", "create_schedule", "change_schedule", "delete_schedule"}
-        | {"run_schedule", "schedule_runs"}
-    )
-    """What can be called from outside."""
-
-    def __init__(self, store: AgencyStore, home: Home, ring_at: Callable[[int | None], None]) -> None:
-        self._schedules = Schedules(store)
-        self._home = home
-        self._ring_at = ring_at
+    def __init__(self, context: AgencyContext, threads: AgencyThreads) -> None:
+        self._context = context
+        self._schedules = Schedules(context.store)
+        self._threads = threads
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._at_once = asyncio.Semaphore(STARTING_AT_ONCE)
 
-    # What people want.
+    # What callers want.
 
-    @checked
+    @operation
     async def schedules(self, after: Seq = 0, limit: int = 100) -> SchedulePage:
         """The schedules in the order in which they were made."""
         _check_page(limit, "schedules")
@@ -73,22 +57,22 @@ class Scheduler:
         more = found[limit - 1][0] if len(found) > limit else None
         return SchedulePage(schedules=tuple(each for _, each in found[:limit]), next=more)
 
-    @checked
+    @operation
     async def schedule(self, schedule_id: str) -> ScheduleInfo:
         return self._schedules.get(schedule_id)
 
-    @checked
+    @operation
     async def create_schedule(self, schedule_id: str, fields: Mapping[str, JsonValue]) -> ScheduleInfo:
-        """A new schedule. Its maker has named it, so making it again changes nothing."""
+        """A new schedule. The caller gives its id, so calling again makes no second one."""
         if (known := self._schedules.find(schedule_id)) is not None:
             return known
         wanted = _schedule(fields)
-        await self._home.accept(wanted)
+        self._threads.check_schedule(wanted)
         made = self._schedules.add(schedule_id, wanted, now_ms())
         self.look_soon()
         return made
 
-    @checked
+    @operation
     async def change_schedule(
         self, schedule_id: str, fields: Mapping[str, JsonValue], status: Literal["active", "paused"] | None = None
     ) -> ScheduleInfo:
@@ -103,22 +87,22 @@ class Scheduler:
             before["at"] = None
         wanted = _schedule({**before, **given})
         if given:
-            await self._home.accept(wanted)
+            self._threads.check_schedule(wanted)
         changed = self._schedules.change(self._schedules.get(schedule_id), wanted, status, now_ms())
         self.look_soon()
         return changed
 
-    @checked
+    @operation
     async def delete_schedule(self, schedule_id: str) -> None:
         """Delete a schedule with its history. The threads that it has started stay."""
         self._schedules.get(schedule_id)
         self._schedules.drop(schedule_id)
         self.look_soon()
 
-    @checked
+    @index_operation
     async def run_schedule(self, schedule_id: str, run_id: str) -> ScheduleRun:
         """Have it run now: at once, or after the run that is going on, as its `overlap` says; with `skip`, not while
-        one is going on. Whoever wants it has named the run, so wanting it again changes nothing."""
+        one is going on. The caller gives the id of the run, so calling again starts no second one."""
         run = self._schedules.run_now(schedule_id, run_id, now_ms())
         if run.status == "starting":
             await asyncio.gather(*(self._start(each) for each in self._schedules.starting() if each.run == run_id))
@@ -128,7 +112,7 @@ class Scheduler:
             raise NotFound(f"schedule {schedule_id!r} was deleted")
         return found
 
-    @checked
+    @index_operation
     async def schedule_runs(self, schedule_id: str, after: Seq = 0, limit: int = 100) -> ScheduleRunPage:
         """What came of a schedule, the newest first."""
         _check_page(limit, "runs")
@@ -137,35 +121,38 @@ class Scheduler:
         more = found[limit - 1][0] if len(found) > limit else None
         return ScheduleRunPage(runs=tuple(each for _, each in found[:limit]), next=more)
 
-    # Without anybody asking.
+    # What the clock asks.
 
     def look_soon(self) -> None:
-        """Something has changed: see what there is to do, beside whatever goes on."""
-        self._ring_at(0)
+        """Something has changed: have `run_due` called at once, in the background."""
+        self._look_at(0)
 
-    def go_on(self) -> None:
-        """Threads have ended, which somebody may have waited for."""
+    def _look_at(self, due: int | None) -> None:
+        self._context.installation.ring_at(self._context.id, due)
+
+    def threads_ended(self) -> None:
+        """Threads have ended or are being deleted. Schedules that queue runs behind them may go on."""
         if self._schedules.is_waiting:
             self.look_soon()
 
     async def run_due(self) -> None:
-        """Start what is due, what was queued, and what somebody who died had begun to start."""
+        """Start what is due, what was queued, and what an activation that died had begun to start."""
         more = True
-        while more and not self._home.deleting:
+        while more and not self._context.deleting:
             more = self._schedules.take_due(now_ms(), BATCH)
             await asyncio.sleep(0)
         tried: set[str] = set()
-        while not self._home.deleting:
+        while not self._context.deleting:
             self._schedules.promote()
             left = [each for each in self._schedules.starting() if each.run not in tried]
             if not left:
-                self._ring_at(now_ms() + AGAIN_MS if self._schedules.starting() else self._schedules.next_due)
+                self._look_at(now_ms() + AGAIN_MS if self._schedules.starting() else self._schedules.next_due)
                 return
             tried.update(each.run for each in left)
             await asyncio.gather(*map(self._start, left))
 
     async def _start(self, start: Start) -> None:
-        """Make the thread of a run, once however many want it."""
+        """Make the thread of a run, once however many callers want it."""
         task = self._starting.get(start.run)
         if task is None:
             task = self._starting[start.run] = asyncio.create_task(self._begin(start), name=f"start {start.thread}")
@@ -174,18 +161,18 @@ class Scheduler:
 
     async def _begin(self, start: Start) -> None:
         async with self._at_once:
-            schedule = None if self._home.deleting else self._schedules.find(start.schedule)
+            schedule = None if self._context.deleting else self._schedules.find(start.schedule)
             if schedule is None:
                 return
             try:
-                await self._home.begin(start.thread, schedule)
+                await self._threads.make_scheduled(start.thread, schedule)
                 why = None
             except (*HOPELESS, WrongState) as error:
                 why = str(error)
             except AgencyError as error:
                 log.warning("thread %s of schedule %s cannot be started yet: %s", start.thread, schedule.id, error)
                 return
-            if self._home.deleting:
+            if self._context.deleting:
                 return
             if why is None:
                 self._schedules.started(start.run, now_ms())

@@ -16,22 +16,18 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from actors.agency.creation import Creation
 from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
 from agency.approvals.rules import NO_POLICY, Policy
 from agency.define.blueprint import Blueprint
 from agency.errors import NotFound
-from agency.events import OURS, timestamp
-from agency.json_schema import Schema
-from agency.messages import Message
+from agency.events import timestamp
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
 from agency.store import sqlite
-from agency.store.forking import Cut
 from agency.store.sqlite import Layout, Storage, Transaction
 from agency.thread.views import Part
-from agency.turn.state import Limits
-from agency.wire import Wire
 
 APPLICATION_ID = 0x41474359  # "AGCY"
 
@@ -92,24 +88,6 @@ STEPS = (
 """From nothing to the newest version; a released step is never edited."""
 
 LAYOUT = Layout("an agency", APPLICATION_ID, STEPS, unmarked=True)
-
-
-class Creation(Wire):
-    """All that it takes to make a thread, however often it is tried."""
-
-    metadata: ThreadMetadata
-    blueprint: Blueprint
-    messages: tuple[Message, ...] = ()
-    """What its first run begins with; without any, it waits for one."""
-    key: str = f"{OURS}creation"
-    """The idempotency key of that."""
-    limits: Limits | None = None
-    files: dict[str, str] = {}
-    """Handed in with the messages."""
-    output_schema: Schema | None = None
-    """What the result of the first run must fit."""
-    fork: Cut | None = None
-    """Where it leaves the thread that it is a fork of."""
 
 
 class AgencyStore:

@@ -10,18 +10,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from actors.address import Address, Files
-from actors.agency.agency import Agency, Others, System
+from actors.agency.agency import Agency
+from actors.agency.context import System
+from actors.agency.installation import Installation
 from actors.settings import Settings
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
-from agency.errors import AgencyError, NotFound
+from agency.errors import NotFound
 
 
 class Agencies:
-    def __init__(self, settings: Settings, system: System, others: Others) -> None:
+    def __init__(self, settings: Settings, system: System, installation: Installation) -> None:
         self._settings = settings
         self._system = system
-        self._others = others
+        self._installation = installation
         self._files = Files(settings.data_dir)
         self._awake: dict[str, Agency] = {}
         self._used: dict[str, float] = {}
@@ -31,19 +33,17 @@ class Agencies:
         """Make an agency, if it is not there yet."""
         self._open(info.id, info)
 
-    async def call(self, agency_id: str, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Call a method of an agency, woken if need be."""
-        if method not in Agency.EXPOSED:
-            raise AgencyError(f"an agency has no method {method!r}")
+    async def call(self, agency_id: str, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call an operation of an agency, which is opened if need be."""
         agency = self._open(agency_id)
         if agency.deleting:
             raise NotFound(f"there is no agency {agency_id!r}")
         with self._serving(agency_id, agency):
-            return await agency.method(method)(*args, **kwargs)
+            return await agency.call(name, args, kwargs)
 
-    def take(self, agency_id: str, news: Sequence[ThreadUpdate]) -> None:
-        """Have an agency write down where its threads stand."""
-        self._open(agency_id).take(news)
+    def take(self, agency_id: str, updates: Sequence[ThreadUpdate]) -> None:
+        """Have an agency write down how far its threads have got."""
+        self._open(agency_id).take(updates)
 
     async def lift(self, agency_id: str) -> None:
         """Have an agency tell the threads that it has refused that there is more to spend."""
@@ -58,7 +58,7 @@ class Agencies:
             await agency.run_due()
 
     def watched(self) -> frozenset[str]:
-        """Those whose events somebody waits for."""
+        """The agencies whose events a client waits for."""
         return frozenset(agency_id for agency_id, agency in self._awake.items() if agency.watched)
 
     async def finish(self, agency_id: str) -> None:
@@ -79,7 +79,7 @@ class Agencies:
                 self._forget(agency_id)
 
     def sweep(self, before: float) -> None:
-        """Close those that nobody has used since then."""
+        """Close those that have not been used since then."""
         for agency_id, agency in list(self._awake.items()):
             if not self._calls.get(agency_id) and self._used.get(agency_id, 0.0) <= before:
                 agency.close()
@@ -92,7 +92,7 @@ class Agencies:
         agency = self._awake.get(agency_id)
         if agency is None:
             path = self._files.of(Address(agency_id))
-            agency = Agency.open(path, self._settings, self._system, self._others, create)
+            agency = Agency.open(path, self._settings, self._system, self._installation, create)
             self._awake[agency_id] = agency
         self._used[agency_id] = time.monotonic()
         return agency

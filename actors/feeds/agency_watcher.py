@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from ray.exceptions import RayError
 
 from actors.address import Address, Files
-from actors.agency.journal import JournalPage, Span
+from actors.agency.calls import AgencyCalls
+from actors.agency.journal import Span
 from actors.background import Background
 from actors.caller import Caller
 from actors.feeds.host_feed import NumberedEvent
+from agency.backoff import Backoff
 from agency.errors import AgencyError, NotFound, Unavailable
 from agency.events import Event
 from agency.store.peek import events_between
@@ -35,12 +37,11 @@ KEPT = 5_000
 """The latest events of an agency that are kept in memory, at least, unless they are very long."""
 
 KEPT_CHARS = 16_000_000
-RETRY_FIRST = 0.05
-RETRY_MOST = 2.0
+RETRIES = Backoff(0.05, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventsPage:
     """Events that came one after the other. Some of them may be gone, or all."""
 
     events: list[NumberedEvent]
@@ -57,10 +58,14 @@ class EventReader:
         self._caller = caller
         self._files = files
 
-    async def page(self, agency: str, after: int | None, limit: int, wait: float = 0.0) -> Page:
+    async def page(self, agency: str, after: int | None, limit: int, wait: float = 0.0) -> EventsPage:
         """The next events after a cursor, at most so many; None is after the latest."""
-        found: JournalPage = await self._caller.call_agency(agency, "journal", after, limit, wait=wait)
-        return Page(await asyncio.to_thread(self._read, agency, found.spans), found.upto, found.born)
+        calls = AgencyCalls(self._caller, agency)
+        if after is None or not wait:
+            found = await calls.journal(after, limit)
+        else:
+            found = await calls.next_journal_page(after, limit, wait=wait)
+        return EventsPage(await asyncio.to_thread(self._read, agency, found.spans), found.upto, found.born)
 
     async def events(self, agency: str, after: int, limit: int) -> list[NumberedEvent]:
         """So many events after a cursor, or all there are."""
@@ -111,19 +116,19 @@ class _Feed:
         self._kept: list[NumberedEvent] = []
         self._chars = 0
 
-    def begin(self, page: Page) -> None:
+    def begin(self, page: EventsPage) -> None:
         self.start = self.end = page.upto
         self.born = page.born
         for follower in self.followers:
             follower.begin(page.upto)
         self._notify()
 
-    def checked(self, page: Page) -> Page:
+    def checked(self, page: EventsPage) -> EventsPage:
         if page.born != self.born:
             raise NotFound(f"agency {self.agency!r} was deleted, and another one has its id")
         return page
 
-    def add(self, page: Page) -> None:
+    def add(self, page: EventsPage) -> None:
         self._kept += page.events
         self._chars += sum(len(event) for _, event in page.events)
         self.end = page.upto
@@ -220,9 +225,9 @@ class AgencyWatcher:
             self._end(feed)
         await self._background.stop()
 
-    async def catch_up(self, feed: _Feed, after: int) -> Page:
+    async def catch_up(self, feed: _Feed, after: int) -> EventsPage:
         """A page from the files, as soon as they can be read."""
-        wait = RETRY_FIRST
+        waits = RETRIES.delays()
         while True:
             try:
                 return feed.checked(await self._reader.page(feed.agency, after, PAGE))
@@ -231,23 +236,23 @@ class AgencyWatcher:
             except (RayError, AgencyError) as error:
                 if feed.error is not None:
                     raise feed.error from error
-                wait = await _rest(feed, error, wait)
+                await _rest(feed, error, next(waits))
 
     async def _poll(self, feed: _Feed) -> None:
         """Keep a feed up to date, as long as anybody follows it and the agency exists."""
-        wait = RETRY_FIRST
+        waits = RETRIES.delays()
         while feed.error is None:
             try:
                 if feed.start is None:
                     feed.begin(await self._reader.page(feed.agency, None, 1))
                 else:
                     feed.add(feed.checked(await self._reader.page(feed.agency, feed.end, POLL_EVENTS, POLL_SECONDS)))
-                wait = RETRY_FIRST
+                waits = RETRIES.delays()
             except NotFound as error:
                 feed.fail(error)
                 self._end(feed)
             except (RayError, AgencyError) as error:
-                wait = await _rest(feed, error, wait)
+                await _rest(feed, error, next(waits))
 
     def _end(self, feed: _Feed) -> None:
         if self._feeds.get(feed.agency) is feed:
@@ -256,8 +261,7 @@ class AgencyWatcher:
             feed.polling.cancel()
 
 
-async def _rest(feed: _Feed, error: Exception, wait: float) -> float:
-    """Wait before the next try; how long to wait the next time."""
+async def _rest(feed: _Feed, error: Exception, seconds: float) -> None:
+    """Wait before the next try."""
     log.info("the events of agency %s cannot be read yet: %r", feed.agency, error)
-    await asyncio.sleep(wait)
-    return min(2 * wait, RETRY_MOST)
+    await asyncio.sleep(seconds)

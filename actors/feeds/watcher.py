@@ -23,6 +23,7 @@ from actors.answers import NotHere
 from actors.background import Background
 from actors.caller import Caller, Handle
 from actors.feeds.host_feed import FeedBatch, NumberedEvent
+from agency.backoff import Backoff
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,7 @@ log = logging.getLogger(__name__)
 BUFFER = 2_000
 """Events kept for a subscriber that does not take them."""
 
-RETRY_FIRST = 0.05
-RETRY_MOST = 2.0
+RETRIES = Backoff(0.05, 2.0)
 
 
 class Subscription:
@@ -150,7 +150,7 @@ class Watcher:
 
     async def _attach(self, subscription: Subscription, missed: int) -> None:
         """Follow a thread where it is awake; it is woken if it is not."""
-        wait = RETRY_FIRST
+        waits = RETRIES.delays()
         while subscription.number in self._open:
             try:
                 location = await self._caller.locate(subscription.address, missed)
@@ -158,14 +158,13 @@ class Watcher:
                 if subscription.number not in self._open:
                     return
                 line = self._line(location.host, host)
-                line.followed[subscription.number] = (subscription, location.n)
+                line.followed[subscription.number] = (subscription, location.activation)
                 news = {subscription.number: (subscription.address, subscription.after)}
                 await host.follow.remote(self._name, news)
                 return
             except (RayError, Unavailable) as error:
                 log.info("%s cannot be followed yet: %r", subscription.address, error)
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, RETRY_MOST)
+                await asyncio.sleep(next(waits))
             except AgencyError as error:
                 subscription.fail(error)
                 return

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from actors.address import Address
 from actors.agency.accounts import Accounts
+from actors.agency.creation import Creation
 from actors.agency.journal import Journal
-from actors.agency.store import STEPS, AgencyStore, Creation, is_unfinished, peek_terms
+from actors.agency.store import STEPS, AgencyStore, is_unfinished, peek_terms
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo, Budget
 from agency.approvals.rules import NO_POLICY

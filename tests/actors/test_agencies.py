@@ -12,7 +12,7 @@ from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
 from agency import DefinitionError, InvalidInput, Message, NotFound, RunState, WrongState
 from agency.errors import TooLarge
-from tests.support.clusters import Install, asleep
+from tests.support.clusters import Install, asleep, evict
 from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
@@ -446,7 +446,7 @@ async def test_a_damaged_thread_does_not_stand_in_the_way_of_deleting_others(
     child = await only_child(agency, parent)
     other = await agency.create_thread("clerk", thread_id="other")
     files = Files(cluster.settings.data_dir)
-    await cluster.caller.directory.evict.remote(parent.address)
+    await evict(cluster, parent)
     files.remove(parent.address)
     files.of(parent.address).write_bytes(b"garbage" * 1_000)
     await agency.delete_thread(child.id)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from actors import AgencyHandle, Cluster, Settings
+from actors import AgencyHandle, Cluster
 from actors.address import Address
 from actors.feeds.host_feed import Consumer
-from actors.host.system_agent import SystemAgent
 from agency import AgentSystem, Event, EventType, InvalidInput, LocalRuntime, NotFound
 from agency.testing import ScriptedModel
 from tests.support.clusters import Install, asleep, follow
@@ -126,12 +125,11 @@ async def test_readers_at_the_same_place_share_what_is_sent_and_everybody_gets_e
     consumer, address = Consumer(), Address("bakery", "t")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        agent = SystemAgent(thread, Settings(system="shop:system"))
         for number in range(50):
-            consumer.follow(number, address, agent, 0)
+            consumer.follow(number, address, thread, 0)
         batches = [await consumer.pull()]
         assert len({id(events) for _, events in batches[0].fed}) == 1
-        consumer.follow(50, address, agent, 0)
+        consumer.follow(50, address, thread, 0)
         await thread.send("hello")
         await thread.wait(PATIENCE)
         fed: dict[int, list[str]] = {number: [] for number in range(51)}

@@ -13,7 +13,8 @@ import pytest
 
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
-from actors.agency.store import AgencyStore, Creation
+from actors.agency.creation import Creation
+from actors.agency.store import AgencyStore
 from agency import Blueprint, EventType, ForkInfo, InvalidInput, NotFound, WrongState
 from agency.store.forking import find_origin
 from agency.store.peek import holds_thread

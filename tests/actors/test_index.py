@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
+from actors.agency.creation import Creation
 from actors.agency.journal import Journal
-from actors.agency.store import AgencyStore, Creation
+from actors.agency.store import AgencyStore
 from actors.background import Background
 from actors.host.update_sender import UpdateSender
 from actors.totals import Totals

@@ -14,6 +14,7 @@ import pytest
 
 from actors import AgencyHandle, Cluster, agency_of_key
 from actors.address import Address, Files
+from actors.agency.calls import AgencyCalls
 from actors.agency.keys import Key, digest
 from actors.agency.store import APPLICATION_ID, STEPS, AgencyStore
 from actors.directory.tickets import Tickets
@@ -81,7 +82,7 @@ async def test_keys_die_with_their_agency(cluster: Cluster) -> None:
 async def test_a_key_that_is_made_again_is_the_same_key(cluster: Cluster, agency: AgencyHandle) -> None:
     key = Key.new(agency.id)
     for name in ("Till", "Another"):  # as if the first answer had been lost
-        made = await cluster.caller.call_agency(agency.id, "add_key", key.id, name, "viewer", key.digest)
+        made = await AgencyCalls(cluster.caller, agency.id).add_key(key.id, name, "viewer", key.digest)
         assert made.name == "Till"
     assert len(await agency.keys()) == 1
     found = await agency.check_key(key.text)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors.address import Address, Files
-from actors.agency.agency import checked_name
+from actors.agency.context import checked_name
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.directory.alarms import Alarms
 from actors.directory.placement import HostSlot, Placement

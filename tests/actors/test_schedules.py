@@ -436,7 +436,8 @@ async def test_a_change_that_cannot_be_changes_nothing(office: LoneAgency, monke
     for fields in ({"at": "2020-01-01T00:00:00Z"}, {"kind": "cron"}, {"everyMs": HOUR}, {"agentType": "nobody"}):
         with pytest.raises((InvalidInput, NotFound)):
             await office.change(**fields)
-    monkeypatch.setattr(office.agency, "_settings", office.agency._settings.model_copy(update={"message_chars": 9}))
+    context = office.agency._context
+    monkeypatch.setattr(context, "settings", context.settings.model_copy(update={"message_chars": 9}))
     with pytest.raises(TooLarge):
         await office.change(message="far too long")
     assert await office.info() == before

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.agency.store import Creation
+from actors.agency.creation import Creation
 from tests.support.lone_agency import HOUR, MINUTE, Died, LoneAgency, never_dying
 
 Step = Callable[[], Awaitable[object]]

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
+import ray
+
 from actors import AgencyHandle, Cluster, ThreadHandle
 from agency import Event
 
@@ -16,6 +18,13 @@ Install = Callable[..., Awaitable[Cluster]]
 async def asleep(cluster: Cluster, *threads: ThreadHandle) -> bool:
     """Whether all of them hibernate."""
     return not await cluster.where([thread.address for thread in threads])
+
+
+async def evict(cluster: Cluster, thread: ThreadHandle) -> None:
+    """Have a thread's host close it, without a word to the directory."""
+    (name,) = (await cluster.where([thread.address])).values()
+    host = ray.get_actor(name, namespace=cluster.settings.namespace)
+    await host.evict.remote(thread.address)
 
 
 def directory_of(cluster: Cluster) -> int:

@@ -24,7 +24,7 @@ def kept_for(subscription: AgencySubscription) -> int:
 
 def followed_agencies(cluster: Cluster) -> int:
     """How many agencies are being followed, or still being let go."""
-    watcher = cluster._agency_watcher
+    watcher = cluster._connection._agency_watcher
     return len(watcher._feeds) + len(watcher._background._tasks)
 
 

@@ -16,10 +16,11 @@ import pytest
 
 from actors import Settings
 from actors.address import Address
-from actors.agency import agency, scheduling
+from actors.agency import access, catalogue, scheduling, threads
 from actors.agency import store as agency_store
 from actors.agency.agency import Agency
-from actors.agency.store import AgencyStore, Creation, peek_due
+from actors.agency.creation import Creation
+from actors.agency.store import AgencyStore, peek_due
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
 from agency.children.parcels import Report
@@ -52,7 +53,7 @@ class LoneAgency:
         self.dies_at = -1
         self._settings = Settings(system="tests.support.scripted_system:system", data_dir=path)
         self._path = path / "agencies" / "bakery" / "agency.db"
-        for module in (agency, scheduling):
+        for module in (access, catalogue, scheduling, threads):
             monkeypatch.setattr(module, "now_ms", lambda: self.now)
         commit = AgencyStore.transaction
 
@@ -107,7 +108,7 @@ class LoneAgency:
     # What tests ask of it.
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        return await self.agency.method(method)(*args, **kwargs)
+        return await self.agency.call(method, args, kwargs)
 
     async def schedule(self, schedule_id: str = "s", **fields: Any) -> ScheduleInfo:
         """A new one, of the clerk, every hour unless it says otherwise."""

@@ -59,7 +59,7 @@ async def create_thread(
         files=body.files,
         output_schema=body.output_schema,
     )
-    return await thread.metadata()
+    return thread.created or await thread.metadata()
 
 
 @router.get("/agent/{thread_id}", dependencies=[Viewer], responses=refusals(404))
@@ -126,7 +126,7 @@ async def fork(
         thread_id=None if key is None else derived("thr", agency_id, thread_id, key),
         request=request_context(request),
     )
-    return await made.metadata()
+    return made.created or await made.metadata()
 
 
 @router.get("/agent/{thread_id}/state", dependencies=[Viewer], responses=refusals(404))

@@ -1,0 +1,138 @@
+"""An agency's catalogue: the blueprints that threads can be made from, and the providers that models are called at.
+
+Both come from several sources, of which the nearest counts: the agency's own entries are in the place of the
+installation's settings, and those in the place of the code's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import JsonValue, ValidationError
+
+from actors.agency.context import AgencyContext
+from actors.build import FOR_AGENCIES
+from actors.operations import operation
+from agency.api.tenancy import BlueprintInfo, ProviderInfo
+from agency.clock import now_ms
+from agency.define.blueprint import Blueprint
+from agency.errors import InvalidInput, NotFound
+from agency.events import timestamp
+from agency.models.providers.entry import Provider, ProviderName
+from agency.wire import explain, sayable
+
+PROVIDERS_MOST = 100
+
+_FIELDS = {field.alias: name for name, field in Blueprint.model_fields.items()}
+"""A blueprint's fields, by the names that they have outside."""
+
+
+class Catalogue:
+    def __init__(self, context: AgencyContext) -> None:
+        self._context = context
+        self._store = context.store
+
+    # Providers.
+
+    @operation
+    async def providers(self) -> list[ProviderInfo]:
+        """Every provider that models can be named with, by name; the agency's own in the place of the others."""
+        found = {name: ProviderInfo(name=name, source="code") for name in self._context.system().provider_names}
+        found |= {name: ProviderInfo(name=name, source="settings") for name in self._context.settings.providers}
+        for name, entry, made, changed in self._store.providers():
+            found[name] = ProviderInfo(name=name, source="agency", entry=entry, created_at=made, updated_at=changed)
+        return [found[name] for name in sorted(found)]
+
+    @operation
+    async def put_provider(self, name: ProviderName, entry: Provider) -> ProviderInfo:
+        """Add a provider, or put another in its place. It counts for every model call that begins from now on."""
+        _check_own(entry)
+        own = {each for each, *_ in self._store.providers()}
+        if len(own | {name}) > PROVIDERS_MOST:
+            raise InvalidInput(f"an agency has at most {PROVIDERS_MOST} providers of its own")
+        self._store.put_provider(name, entry, timestamp(now_ms()))
+        await self._context.installation.announce(self._context.id)
+        return next(each for each in await self.providers() if each.name == name)
+
+    @operation
+    async def delete_provider(self, name: str) -> None:
+        """Remove one of the agency's own; if it was in the place of the installation's, that one counts again."""
+        if name not in {each for each, *_ in self._store.providers()}:
+            raise NotFound(f"the agency has no provider {name!r:.100} of its own")
+        self._store.drop_provider(name)
+        await self._context.installation.announce(self._context.id)
+
+    # Blueprints.
+
+    @operation
+    async def blueprints(self) -> list[BlueprintInfo]:
+        """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
+        found = {name: _as_info(each, "static") for name, each in self._context.system().agents.items()}
+        for own, created, updated in self._store.blueprints():
+            found[own.name] = _as_info(own, "agency", created, updated)
+        return [found[name] for name in sorted(found)]
+
+    @operation
+    async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
+        """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
+        name = fields.get("name")
+        before = self._blueprint(name) if isinstance(name, str) else None
+        known = before.model_dump(mode="json", by_alias=False) if before is not None else {}
+        given = {_FIELDS.get(field, field): value for field, value in fields.items()}
+        try:
+            blueprint = Blueprint.model_validate(sayable({**known, **given}))
+        except ValidationError as error:
+            raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
+        self.check(blueprint)
+        self._store.put_blueprint(blueprint, timestamp(now_ms()))
+        return next(each for each in await self.blueprints() if each.name == blueprint.name)
+
+    @operation
+    async def delete_blueprint(self, name: str) -> None:
+        """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
+        if self._store.blueprint(name) is None:
+            raise NotFound(f"the agency has no blueprint {name!r} of its own")
+        self._store.drop_blueprint(name)
+
+    def _blueprint(self, name: str) -> Blueprint | None:
+        return self._store.blueprint(name) or self._context.system().agents.get(name)
+
+    # For new threads.
+
+    def active(self, agent_type: str) -> Blueprint:
+        """The blueprint of an agent that new threads can be made for."""
+        blueprint = self._blueprint(agent_type)
+        if blueprint is None:
+            own = {each.name for each, *_ in self._store.blueprints()}
+            known = ", ".join(sorted(own | self._context.system().agents.keys()))
+            raise NotFound(f"there is no agent {agent_type!r}; there are {known or 'none'}")
+        if blueprint.status != "active":
+            raise InvalidInput(f"agent {agent_type!r} is {blueprint.status} and starts no threads")
+        return blueprint
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Refuse a blueprint whose tools, middleware or models are not there."""
+        own = {name: entry for name, entry, *_ in self._store.providers()}
+        self._context.system().check(blueprint, {**self._context.settings.providers, **own})
+
+
+def _check_own(entry: Provider) -> None:
+    """Refuse an entry that would send the installation's secrets to wherever an agency likes."""
+    allowed = f"env:{FOR_AGENCIES}"
+    if strange := sorted(each for each in entry.references if not each.startswith(allowed)):
+        raise InvalidInput(
+            f"an agency's provider refers to variables whose names begin with {FOR_AGENCIES}, as in '{allowed}MINE', "
+            f"and to nothing else; not to {', '.join(strange)}"
+        )
+    if entry.base_url is None and entry.key is None:
+        raise InvalidInput(
+            f"an agency's provider needs a `key` of its own, as in '{allowed}MINE', or the `baseUrl` of a server that "
+            "wants none: without either it would use the installation's key"
+        )
+
+
+def _as_info(
+    blueprint: Blueprint, source: Literal["static", "agency"], created: str | None = None, updated: str | None = None
+) -> BlueprintInfo:
+    return BlueprintInfo(**blueprint.model_dump(by_alias=False), source=source, created_at=created, updated_at=updated)

@@ -1,0 +1,242 @@
+"""An agency's threads: making them, finding them, and listing what they are doing.
+
+That a thread is to be made is written down first, with everything that it takes (`Creation`); only then a host is
+ordered to make it. An agency that dies in between finds the entry when it is next awake (`finish`) and orders again.
+An id names one thread for good: asking again with the same id makes no second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from actors.agency.catalogue import Catalogue
+from actors.agency.context import AgencyContext
+from actors.agency.creation import Creation
+from actors.operations import Seq, index_operation, operation
+from agency.api.tenancy import ThreadSummary
+from agency.children.parcels import Spawn
+from agency.clock import now_ms
+from agency.define.blueprint import Blueprint
+from agency.define.output import as_schema
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.events import OURS, timestamp
+from agency.json_schema import Schema
+from agency.local import HOPELESS
+from agency.messages import Message
+from agency.metadata import ParentInfo, RequestContext, ThreadMetadata
+from agency.schedules.schedule import Schedule, ScheduleInfo
+from agency.store.forking import find_origin
+from agency.thread.invocation import checked_messages
+from agency.turn.state import Limits, PauseReason, RunStatus
+from agency.wire import Wire
+
+log = logging.getLogger(__name__)
+
+PAGE_MOST = 1_000
+
+
+class ThreadListing(Wire):
+    threads: tuple[ThreadSummary, ...]
+    next: int | None = None
+    """The cursor of the next page; None if this is the last."""
+
+
+class AgencyThreads:
+    def __init__(self, context: AgencyContext, catalogue: Catalogue) -> None:
+        self._context = context
+        self._store = context.store
+        self._catalogue = catalogue
+
+    # Making them. What callers send was checked where it entered (`AgencyHandle`, `ThreadHandle`).
+
+    @operation
+    async def create_thread(
+        self,
+        agent_type: str,
+        messages: Sequence[Message] = (),
+        *,
+        thread_id: str | None = None,
+        request: RequestContext | None = None,
+        limits: Limits | None = None,
+        files: Mapping[str, str] | None = None,
+        output_schema: Schema | None = None,
+    ) -> ThreadMetadata:
+        """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
+        new = self._new_id(thread_id)
+        known = self._store.thread(new)
+        if known is not None and known.agent_type != agent_type:
+            raise WrongState(f"there is a thread {new!r} already, of agent {known.agent_type!r}")
+        blueprint = self._catalogue.active(agent_type)
+        if output_schema is not None:
+            as_schema(output_schema)  # what is wrong with it is said before anything is made
+        creation = Creation(
+            metadata=known or self._metadata(new, agent_type, request),
+            blueprint=blueprint,
+            messages=tuple(messages),
+            limits=limits,
+            files=dict(files or {}),
+            output_schema=output_schema,
+        )
+        return await self._register(creation)
+
+    @operation
+    async def fork_thread(
+        self,
+        source: str,
+        messages: Sequence[Message] = (),
+        *,
+        after_seq: Seq | None = None,
+        before_message: str | None = None,
+        thread_id: str | None = None,
+        request: RequestContext | None = None,
+    ) -> ThreadMetadata:
+        """A new thread that begins as another one was, at work if there are messages. With the id of one that was made
+        so, that one."""
+        new = self._new_id(thread_id)
+        made = self._store.thread(new)
+        if made is None:
+            await self.thread(source)
+            path = self._context.files.of(self._context.address(source))
+            origin = await asyncio.to_thread(find_origin, path, after=after_seq, before=before_message)
+            metadata = origin.fork(new).model_copy(update={"request": request or RequestContext()})
+            blueprint = Blueprint.model_validate_json(origin.blueprint)
+            creation = Creation(metadata=metadata, blueprint=blueprint, messages=tuple(messages), fork=origin.cut)
+            made = self._store.add_thread(creation).metadata  # another caller may have been quicker
+        if made.forked_from is None or made.forked_from.thread_id != source:
+            raise WrongState(f"there is a thread {new!r} already, and it is no fork of {source!r}")
+        if (unmade := self._store.creation(new)) is not None:  # as it was asked for first
+            await self._make(unmade)
+        return made
+
+    @operation
+    async def spawn(self, order: Spawn) -> None:
+        """Make the child that a thread has asked for, and start it."""
+        if self._store.thread(order.parent.thread_id) is None:
+            return  # the parent was deleted meanwhile, and with it the call that waits for this child
+        metadata = self._metadata(order.to, order.agent_type, order.request, parent=order.parent)
+        await self._register(
+            Creation(
+                metadata=metadata,
+                blueprint=self._catalogue.active(order.agent_type),
+                messages=(Message(role="user", content=order.message),),
+                key=f"{OURS}spawn:{order.parent.token}",
+                files=order.files,
+            )
+        )
+
+    def check_schedule(self, schedule: Schedule) -> None:
+        """Refuse a schedule that could start no thread now."""
+        checked_messages(schedule.message, longest=self._context.settings.message_chars)
+        self._catalogue.active(schedule.agent_type)
+
+    async def make_scheduled(self, thread_id: str, schedule: ScheduleInfo) -> None:
+        """Make the thread of a schedule's run, or what is left to do of that. Doing it again changes nothing."""
+        if (begun := self._store.creation(thread_id)) is not None:
+            await self._make(begun)
+        elif self._store.thread(thread_id) is None:
+            metadata = self._metadata(self._new_id(thread_id), schedule.agent_type, schedule_id=schedule.id)
+            await self._register(
+                Creation(
+                    metadata=metadata,
+                    blueprint=self._catalogue.active(schedule.agent_type),
+                    messages=checked_messages(schedule.message, longest=self._context.settings.message_chars),
+                    limits=schedule.limits,
+                )
+            )
+
+    async def finish(self) -> None:
+        """Make the threads whose making was interrupted."""
+        for creation in self._store.unmade():
+            try:
+                await self._make(creation)
+            except AgencyError as error:
+                log.warning("thread %s cannot be made: %s", creation.metadata.id, error)
+
+    def _new_id(self, thread_id: str | None) -> str:
+        new = self._context.address(thread_id or f"thr_{secrets.token_hex(10)}").thread
+        if self._store.is_being_deleted(new):
+            raise WrongState(f"thread {new!r} is being deleted")
+        return new
+
+    def _metadata(
+        self,
+        thread_id: str,
+        agent_type: str,
+        request: RequestContext | None = None,
+        *,
+        parent: ParentInfo | None = None,
+        schedule_id: str | None = None,
+    ) -> ThreadMetadata:
+        return ThreadMetadata(
+            id=thread_id,
+            agent_type=agent_type,
+            created_at=timestamp(now_ms()),
+            agency_id=self._context.id,
+            request=request or RequestContext(),
+            parent=parent,
+            schedule_id=schedule_id,
+        )
+
+    async def _register(self, creation: Creation) -> ThreadMetadata:
+        self._catalogue.check(creation.blueprint)
+        creation = self._store.add_thread(creation)
+        await self._make(creation)
+        return creation.metadata
+
+    async def _make(self, creation: Creation) -> None:
+        address = self._context.address(creation.metadata.id)
+        try:
+            await self._context.installation.create(creation)
+        except HOPELESS:
+            if self._store.forget_unmade(creation.metadata.id):  # its file may have been begun
+                await self._context.installation.evict(address)
+                self._context.files.remove(address)
+            raise
+        self._store.thread_made(creation.metadata.id)
+
+    # Finding them.
+
+    @operation
+    async def thread(self, thread_id: str) -> ThreadMetadata:
+        found = self._store.thread(thread_id)
+        if found is None:
+            raise NotFound(f"agency {self._context.id!r} has no thread {thread_id!r}")
+        return found
+
+    @index_operation
+    async def summary(self, thread_id: str) -> ThreadSummary:
+        """What a thread is, and what it was doing a moment ago. It is not woken for that."""
+        found = self._store.summary(thread_id)
+        if found is None:
+            raise NotFound(f"agency {self._context.id!r} has no thread {thread_id!r}")
+        return found
+
+    @index_operation
+    async def threads(
+        self,
+        after: Seq = 0,
+        limit: int = 100,
+        *,
+        parent: str | None = None,
+        status: RunStatus | None = None,
+        reason: PauseReason | tuple[PauseReason, ...] | None = None,
+        newest_first: bool = False,
+    ) -> ThreadListing:
+        """The threads in the order in which they were made, or in the other one, with what they are doing; `parent`
+        asks for one thread's children."""
+        if not 1 <= limit <= PAGE_MOST:
+            raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads")
+        found = self._store.threads(
+            after, limit + 1, newest_first=newest_first, parent=parent, status=status, reason=reason
+        )
+        more = found[limit - 1][0] if len(found) > limit else None
+        return ThreadListing(threads=tuple(summary for _, summary in found[:limit]), next=more)
+
+    @index_operation
+    async def counts(self) -> dict[str, int]:
+        """How many threads are in each status."""
+        return dict.fromkeys(get_args(RunStatus), 0) | self._store.counts()

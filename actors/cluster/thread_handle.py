@@ -1,0 +1,164 @@
+"""A thread as its clients have it: wherever it is, awake or not.
+
+Most operations are one line, `remote(...)`, which takes signature and description from the operation itself. Written
+out is only what happens in the client's process: input is checked, ids and keys are made, long waits are cut in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from actors.address import Address
+from actors.agency.calls import AgencyCalls
+from actors.cluster.connection import Connection, check_within
+from actors.host.system_agent import SystemAgent
+from actors.operations import new_key, remote
+from agency.api.tenancy import ThreadSummary
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.events import Event
+from agency.json_schema import Schema
+from agency.messages import Message
+from agency.metadata import RequestContext, ThreadMetadata
+from agency.store.draft import When
+from agency.thread.invocation import checked_invocation
+from agency.thread.thread import Thread
+from agency.thread.views import Accepted, RunEnvelope
+from agency.turn.state import Limits
+
+WAIT_PIECE = 20.0
+"""A long wait is made of calls of at most so many seconds, so that the death of a host is noticed in time."""
+
+
+class ThreadHandle:
+    def __init__(self, connection: Connection, address: Address, created: ThreadMetadata | None = None) -> None:
+        if not address.thread:
+            raise InvalidInput("a thread has an id")
+        self._connection = connection
+        self.address = address
+        self.created = created
+        """What the agency answered, if this handle has made the thread: its maker need not ask for its metadata."""
+        self._agency = AgencyCalls(connection.caller, address.agency)
+
+    @property
+    def id(self) -> str:
+        return self.address.thread
+
+    async def _call(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], done: type[AgencyError] | None
+    ) -> Any:
+        return await self._connection.caller.call(self.address, name, args, kwargs, done)
+
+    decide = remote(Thread.decide, keyed=True)
+    approve = remote(Thread.approve, keyed=True)
+    deny = remote(Thread.deny, keyed=True)
+    cancel = remote(Thread.cancel, done=WrongState)
+    pause = remote(Thread.pause, done=WrongState)
+    resume = remote(Thread.resume, done=WrongState)
+    lift_limits = remote(Thread.lift_limits, done=WrongState)
+    state = remote(Thread.state)
+    run_state = remote(Thread.run_state)
+    files = remote(Thread.files)
+    read_file = remote(Thread.read_file)
+    put_files = remote(Thread.put_files)
+    delete_file = remote(Thread.delete_file, done=NotFound)
+    stored_events_json = remote(SystemAgent.events)
+    _accept = remote(Thread.accept)
+    _run = remote(SystemAgent.run)
+
+    # What its agency knows of it. It is not woken for that.
+
+    async def metadata(self) -> ThreadMetadata:
+        """What it was made as. `NotFound` if it does not exist (any more)."""
+        return await self._agency.thread(self.id)
+
+    async def summary(self) -> ThreadSummary:
+        """What it is, and what it was doing a moment ago."""
+        return await self._agency.summary(self.id)
+
+    async def fork(
+        self,
+        message: str | Message | Sequence[Message] = (),
+        *,
+        after_seq: int | None = None,
+        before_message: str | None = None,
+        thread_id: str | None = None,
+        request: RequestContext | None = None,
+    ) -> ThreadHandle:
+        """A new thread that begins as this one was: after one of its events, before one of its user's messages, or as
+        it is now. With a message it goes on at once. This one is not changed, whatever it is doing."""
+        made = await self._agency.fork_thread(
+            self.id,
+            self._connection.checked(message),
+            after_seq=after_seq,
+            before_message=before_message,
+            thread_id=thread_id or new_thread_id(),
+            request=request,
+        )
+        return ThreadHandle(self._connection, Address(made.agency_id, made.id), made)
+
+    # Messages and runs.
+
+    async def invoke(
+        self,
+        message: str | Message | Sequence[Message],
+        *,
+        idempotency_key: str | None = None,
+        limits: Limits | None = None,
+        files: Mapping[str, str] | None = None,
+        output_schema: Schema | None = None,
+        when: When = "next_step",
+    ) -> Accepted:
+        """Start a run with a message. During a run, the message joins it at its next step, or starts the run after it
+        (`next_run`), or interrupts what is being done (`now`). `limits` and `output_schema` are in the place of the
+        blueprint's, for a run that this starts."""
+        invocation = checked_invocation(
+            message,
+            idempotency_key=new_key() if idempotency_key is None else idempotency_key,
+            limits=limits,
+            files=files,
+            output_schema=output_schema,
+            when=when,
+            longest=self._connection.settings.message_chars,
+        )
+        return await self._accept(invocation)
+
+    async def run(self) -> RunEnvelope:
+        """The latest run, as it is now."""
+        return await self._run()
+
+    async def wait(self, timeout: float | None = None) -> RunEnvelope:
+        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
+        if timeout is not None:
+            check_within("the time to wait", timeout, 0, float("inf"))
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while True:
+            left = WAIT_PIECE if deadline is None else min(WAIT_PIECE, deadline - loop.time())
+            run = await self._run(wait=max(left, 0.0))
+            waits = run.status == "running" or run.meta.pause_reason == "subagent"
+            if not waits or left < WAIT_PIECE:
+                return run
+
+    # Events.
+
+    async def stored_events(self, after: int = 0, limit: int = 100) -> list[Event]:
+        """A page of the events so far."""
+        return [Event.model_validate_json(event) for event in await self.stored_events_json(after, limit)]
+
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Every event after a seq, then those to come, whatever dies meanwhile."""
+        check_within("the seq after which events begin", after, 0, float("inf"), whole=True)
+        subscription = self._connection.watcher.subscribe(self.address, after)
+        try:
+            async for _, event in subscription:
+                yield Event.model_validate_json(event)
+        finally:
+            subscription.close()
+
+
+def new_thread_id() -> str:
+    """Made by the caller, so that repeating a call whose answer was lost makes no second thread."""
+    return f"thr_{secrets.token_hex(10)}"

@@ -1,0 +1,285 @@
+"""Activations: which thread is awake in which host, and everything that wakes one.
+
+Only the directory's order wakes a thread, and orders for one thread are given one after the other (`_moving`), so a
+thread is awake in at most one host that the directory takes for alive. An order has a number. It is unique and growing
+over all directories of an installation, because it starts from the clock. A host that lets a thread go names the
+activation: if a newer one has been ordered meanwhile, the message is late and is ignored. A caller that did not find a
+thread names the activation it missed: if the directory knows a newer one, the caller's knowledge was old; if not, the
+thread is woken again.
+
+Nothing here lasts. A new directory asks the hosts what they have (`adopt`), and looks into the files of the rest
+(`recovery`). If a host that was given up for dead is still alive somewhere, two hosts hold one thread; then the epoch
+in the thread's file decides, and the older activation can write no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ray.exceptions import RayError
+
+from actors.address import Address, Files
+from actors.agency.creation import Creation
+from actors.answers import NotHere, Refusal, unwrap
+from actors.background import Background
+from actors.caller import Location
+from actors.directory.alarms import Alarms
+from actors.directory.fleet import Fleet, HostEntry
+from actors.directory.lifecycle import Lifecycle
+from actors.directory.poison import CrashCounts
+from actors.host.host import Misplaced
+from actors.settings import Settings
+from actors.updates import ThreadUpdate, update_from_file
+from agency.clock import now_ms
+from agency.define.system import AgentSystem
+from agency.errors import AgencyError, NotFound, Poisoned, Unavailable
+from agency.local import HOPELESS
+from agency.store.peek import Glance, glance
+from agency.thread.parking import park
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 20
+"""How many hosts may die under one activation before the caller is told."""
+
+WAKING_AT_ONCE = 16
+ISOLATED_AT_ONCE = 2
+ISOLATED_SECONDS = 5.0
+CALL_AGAIN_SECONDS = 0.1
+WAKE_AGAIN_MS = 2_000
+
+
+class Activations:
+    def __init__(
+        self,
+        settings: Settings,
+        lifecycle: Lifecycle,
+        load_system: Callable[[], Awaitable[AgentSystem]],
+        record: Callable[[list[ThreadUpdate]], None],
+        background: Background,
+    ) -> None:
+        self._settings = settings
+        self._lifecycle = lifecycle
+        self._load_system = load_system
+        self._record = record  # writes updates into the agencies' files, in the background
+        self._background = background
+        self._files = Files(settings.data_dir)
+        self._crashes = CrashCounts(settings.poison_after)
+        self._locations: dict[Address, Location] = {}
+        self._moving: dict[Address, asyncio.Task[Location]] = {}
+        self._opening: dict[Address, str] = {}  # being opened, in which host
+        self._isolated: dict[Address, float] = {}  # given a host to itself, since when
+        self._numbers = itertools.count(time.time_ns())
+        self._waking = asyncio.Semaphore(WAKING_AT_ONCE)
+        self.alarms = Alarms(lambda address: self._background.go(self._wake(address)))
+        """When threads that are asleep have to be awake again."""
+        self.fleet = Fleet(settings, self._host_died)
+
+    @property
+    def locations(self) -> Mapping[Address, Location]:
+        return self._locations
+
+    async def adopt(self) -> None:
+        """Take over the hosts that an earlier directory has started, with their threads."""
+        self._locations.update(await self.fleet.adopt())
+
+    # Finding and waking.
+
+    async def locate(self, address: Address, missed: int = 0) -> Location:
+        """Where a thread is awake; it is woken if it is not. `missed` is an activation that was no longer there."""
+        await self._lifecycle.started.wait()
+        location = self._locations.get(address)
+        if address not in self._moving:
+            if location is not None and location.activation != missed:
+                return location
+            if not self._files.of(address).exists():
+                raise NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
+        return await self._move(address)
+
+    async def create(self, creation: Creation) -> None:
+        """Make a thread, if it is not there yet, and begin its first run."""
+        await self._move(Address(creation.metadata.agency_id, creation.metadata.id), creation)
+
+    async def _move(self, address: Address, create: Creation | None = None) -> Location:
+        """Wake a thread, once however many callers ask for it. An order to create it is always given: it may carry
+        messages that the activation under way does not."""
+        self._lifecycle.check_not_stopping()
+        under_way = self._moving.get(address)
+        if under_way is not None and create is None:
+            return await asyncio.shield(under_way)
+        while (under_way := self._moving.get(address)) is not None:
+            await asyncio.wait({under_way})
+        task = asyncio.create_task(self._activate(address, create), name=f"wake {address}")
+        self._moving[address] = task
+        task.add_done_callback(lambda done: self._moved(address, done))
+        return await asyncio.shield(task)
+
+    def _moved(self, address: Address, task: asyncio.Task[Location]) -> None:
+        if self._moving.get(address) is task:
+            del self._moving[address]
+        if not task.cancelled():
+            task.exception()  # the callers get it; if none is left, asyncio must not complain
+
+    async def _activate(self, address: Address, create: Creation | None) -> Location:
+        dedicated = create is not None and create.blueprint.isolation == "dedicated"
+        for _ in range(ATTEMPTS):
+            if self._crashes.is_poison(address):
+                await self._park(address)
+            current = self._locations.get(address)
+            alone = dedicated or self._isolate(address)
+            entry = await self.fleet.host_for(address, current.host if current is not None else None, alone=alone)
+            location = Location(entry.name, next(self._numbers))
+            try:
+                answered = await self._order(entry, address, location.activation, create)
+            except RayError:
+                await self.fleet.clean_up(entry)  # counts the crash, so the next round may find a poisonous thread
+                continue
+            if isinstance(answered, Misplaced | Refusal):
+                self._leave(address, location)
+            if isinstance(answered, Misplaced):
+                dedicated = True
+                continue
+            unwrap(answered)
+            if address not in self._locations:
+                self.fleet.totals.add("activations")
+            self._locations[address] = location
+            self.alarms.drop(address)
+            return location
+        raise Unavailable(f"{address} cannot be woken: its host died {ATTEMPTS} times")
+
+    async def _order(
+        self, entry: HostEntry, address: Address, activation: int, create: Creation | None
+    ) -> Misplaced | Refusal | None:
+        self._opening[address] = entry.name
+        try:
+            alone = entry.slot.role == "dedicated"
+            answered: Misplaced | Refusal | None = await entry.handle.activate.remote(
+                address, activation, create, alone
+            )
+            return answered
+        finally:
+            del self._opening[address]
+
+    def _isolate(self, address: Address) -> bool:
+        """Whether a thread that may be poison gets a host to itself now. Only a few do at a time: each is a process."""
+        now = time.monotonic()
+        self._isolated = {known: since for known, since in self._isolated.items() if now - since < ISOLATED_SECONDS}
+        full = address not in self._isolated and len(self._isolated) >= ISOLATED_AT_ONCE
+        if full or not self._crashes.needs_own_host(address):
+            return False
+        self._isolated[address] = now
+        return True
+
+    # Calling.
+
+    async def call(self, address: Address, method: str, *args: object) -> None:
+        """Call an operation of a thread, for an agency. A thread that no longer exists need not be told."""
+        missed = 0
+        for _ in range(ATTEMPTS):
+            try:
+                location = await self.locate(address, missed)
+            except NotFound:
+                return
+            missed = location.activation
+            entry = self.fleet.get(location.host)
+            with suppress(RayError):
+                if entry is not None:
+                    answered: Any = await entry.handle.call.remote(address, method, args, {})
+                    if not isinstance(answered, NotHere):
+                        unwrap(answered)
+                        return
+            await asyncio.sleep(CALL_AGAIN_SECONDS)
+        raise Unavailable(f"{address} cannot be reached")
+
+    # Leaving.
+
+    def released(self, address: Address, activation: int, wake_at: int | None) -> None:
+        """A host has closed a thread. If a newer activation has been or is being ordered, nothing changes."""
+        location = self._locations.get(address)
+        if location is None or location.activation != activation or address in self._moving:
+            return
+        self._leave(address, location)
+        self.fleet.totals.add("hibernations")
+        if wake_at is not None:
+            self.alarms.set(address, wake_at)
+
+    async def evict(self, address: Address) -> ThreadUpdate | None:
+        """Have a thread closed and forgotten: its file is gone. Returns how far it had got, if it was awake."""
+        if (under_way := self._moving.get(address)) is not None:
+            await asyncio.wait({under_way})
+        self.alarms.drop(address)
+        self._crashes.forget(address)
+        location, latest = self._locations.get(address), None
+        if location is not None:
+            if (entry := self.fleet.get(location.host)) is not None:
+                with suppress(RayError):
+                    latest = await entry.handle.evict.remote(address)
+            self._leave(address, location)
+        return latest
+
+    def _leave(self, address: Address, location: Location) -> None:
+        if (current := self._locations.get(address)) is not None and current.host == location.host:
+            del self._locations[address]
+        self.fleet.leave(address, location.host)
+
+    # Waking without a caller: timers, and what a host that died had at work.
+
+    def wake_when(self, address: Address, due: int | None) -> None:
+        """Have a thread awake at a time, at once if that is over; None is not by itself."""
+        if due is None or address in self._locations:
+            return
+        if address in self._moving:
+            # If that activation fails, the alarm wakes the thread; if it succeeds, the alarm is dropped.
+            self.alarms.set(address, now_ms() + WAKE_AGAIN_MS)
+        elif due <= now_ms():
+            self._background.go(self._wake(address))
+        else:
+            self.alarms.set(address, due)
+
+    async def _wake(self, address: Address) -> None:
+        """Wake a thread, as often as it takes."""
+        async with self._waking:
+            try:
+                await self.locate(address)
+            except HOPELESS as error:
+                log.warning("%s cannot be woken: %s", address, error)
+            except AgencyError as error:
+                log.warning("%s cannot be woken yet: %s", address, error)
+                self.alarms.set(address, now_ms() + WAKE_AGAIN_MS)
+
+    async def _host_died(self, host: str, lost: list[Address], *, was_ready: bool) -> None:
+        """Wake elsewhere what was at work in a host that died, as the threads' files tell."""
+        opening_there = {address for address in lost if self._opening.get(address) == host}
+        for address in lost:
+            if (location := self._locations.get(address)) is not None and location.host == host:
+                del self._locations[address]
+        glances = await asyncio.to_thread(self.look_at, lost)
+        self._record([update_from_file(address, seen) for address, seen in glances if seen.seq])
+        for address, seen in glances:
+            opening = address in opening_there
+            if was_ready and (opening or seen.due == 0):
+                waiting = not (opening or seen.calling)
+                self._crashes.count(address, seen.seq, waiting=waiting, alone=len(lost) == 1)
+            self.wake_when(address, seen.due)
+
+    def look_at(self, addresses: list[Address]) -> list[tuple[Address, Glance]]:
+        return [(address, glance(self._files.of(address))) for address in addresses]
+
+    async def _park(self, address: Address) -> None:
+        """End the run of a thread that kills its hosts, without running anything of it."""
+        message = f"its process died {self._settings.poison_after} times in a row without getting any further"
+        log.error("the run of %s is ended: %s", address, message)
+        try:
+            system = await self._load_system()
+            await park(self._files.of(address), system, Poisoned(message), storage=self._settings.files)
+        except AgencyError as error:
+            log.warning("the run of %s could not be ended: %r", address, error)
+        ((_, seen),) = await asyncio.to_thread(self.look_at, [address])
+        self._record([update_from_file(address, seen)])
+        self._crashes.forget(address)

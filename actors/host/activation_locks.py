@@ -1,0 +1,29 @@
+"""Locks by address: opening and closing of one thread happen one after the other, those of others side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from actors.address import Address
+
+
+class ActivationLocks:
+    """A lock exists as long as a task holds it or waits for it, so there are only as many as threads that move."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Address, asyncio.Lock] = {}
+        self._users: Counter[Address] = Counter()
+
+    @asynccontextmanager
+    async def of(self, address: Address) -> AsyncIterator[None]:
+        self._users[address] += 1
+        try:
+            async with self._locks.setdefault(address, asyncio.Lock()):
+                yield
+        finally:
+            self._users[address] -= 1
+            if not self._users[address]:
+                del self._users[address], self._locks[address]

@@ -1,0 +1,116 @@
+"""What a thread in a host needs from where it runs (the `Runtime` protocol of `agency.runtime`).
+
+Parcels to other threads, tools that run as Ray tasks, the terms of the agency, and the updates about the thread's
+progress all pass through here. It keeps no state that must last: whatever a thread sends is in its outbox until the
+addressee has it on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from actors.address import Address, Files
+from actors.agency.calls import AgencyCalls
+from actors.agency.store import peek_blueprints
+from actors.host import tasks
+from actors.host.host_caller import HostCaller
+from actors.host.terms import TermsCache
+from actors.host.update_sender import TrackedThread, UpdateSender
+from actors.settings import Settings
+from agency.approvals.rules import Policy
+from agency.children.parcels import AnyParcel, Cancel, Note, Report, Spawn
+from agency.define.blueprint import Blueprint
+from agency.define.context import ToolContext
+from agency.define.system import AgentSystem
+from agency.define.tools import Tool
+from agency.errors import InvalidInput, NotFound, Unavailable
+from agency.local import HOPELESS
+from agency.metadata import ThreadMetadata
+from agency.models.providers.entry import Provider
+from agency.runtime import ThreadProgress
+from agency.spending import Spent
+from agency.turn.outcomes import CallOutcome
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostServices:
+    """What all threads of a host share."""
+
+    settings: Settings
+    system: AgentSystem
+    caller: HostCaller
+    updates: UpdateSender
+    terms: TermsCache
+
+
+class ThreadRuntime:
+    def __init__(self, address: Address, host: HostServices) -> None:
+        self._address = address
+        self._agency = address.agency
+        self._host = host
+        self._tracked: TrackedThread | None = None
+
+    def agents(self) -> Mapping[str, Blueprint]:
+        own = peek_blueprints(Files(self._host.settings.data_dir).of(Address(self._agency)))
+        known = {**self._host.system.agents, **own}
+        return {name: blueprint for name, blueprint in known.items() if blueprint.status == "active"}
+
+    def providers(self) -> Mapping[str, Provider]:
+        return self._host.terms.of(self._agency).providers
+
+    def policy(self) -> Policy:
+        return self._host.terms.of(self._agency).policy
+
+    def budgeted(self) -> bool:
+        return self._host.terms.of(self._agency).budgeted
+
+    async def allowance(self, thread: ThreadMetadata, spent: Spent) -> str | None:
+        """Ask the agency, for as long as it takes: a thread under a budget calls no model without its consent."""
+        while True:
+            try:
+                return await self._ask_allowance(thread.id, spent)
+            except NotFound:
+                return None  # the agency is being deleted, and this thread with it
+            except Unavailable as error:
+                log.warning("%s waits for an allowance: %s", self._address, error)
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _ask_allowance(self, thread_id: str, spent: Spent) -> str | None:
+        return await AgencyCalls(self._host.caller.remote, self._agency).allowance(thread_id, spent)
+
+    async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+        return await tasks.offload(self._host.settings, tool, args, context)
+
+    async def deliver(self, parcel: AnyParcel) -> None:
+        match parcel:
+            case Spawn():
+                await self._spawn(parcel)
+            case Report() | Cancel() | Note():
+                await self._hand_over(parcel)
+
+    def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
+        if self._tracked is None:
+            self._tracked = self._host.updates.track(self._address, thread.created_at)
+        self._tracked.advance(progress)
+
+    async def _hand_over(self, parcel: Report | Cancel | Note) -> None:
+        # A parcel to a thread that was deleted, was never made or has an impossible id counts as delivered: trying it
+        # again would not help, and it would stay in the outbox for ever.
+        with suppress(NotFound, InvalidInput):
+            await self._host.caller.call(Address(self._agency, parcel.to), "receive", parcel)
+
+    async def _spawn(self, order: Spawn) -> None:
+        try:
+            await AgencyCalls(self._host.caller.remote, self._agency).spawn(order)
+        except HOPELESS as error:  # the parent gets a report that says so, as if the child had failed
+            await self.deliver(order.refused(str(error)))
