@@ -1,12 +1,11 @@
 """Joining Ray: the cluster that was named, the one that runs on this machine, or a local one that is started here.
 
-A local Ray is a process of its own, so what lives in it outlives whoever started it. Its address, its process and the
-token that it asks for are in `ray/ray.json` below the data folder; `stop` ends exactly that one.
+A local Ray is a process of its own, so what lives in it outlives the process that started it. Its address, its process
+id and the token that it asks for are in `ray/ray.json` below the data folder; `stop` ends exactly that one.
 """
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
@@ -16,11 +15,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
+import psutil
 import ray
+from filelock import FileLock
 from pydantic import ValidationError
 from ray._raylet import Config  # type: ignore[attr-defined]  # Ray's only way to see RAY_AUTH_MODE after its import
 
@@ -91,7 +91,7 @@ def stop(data_dir: Path) -> bool:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # whatever must last is on disk
         time.sleep(0.05)
-    for left_over in (Path(noted.temp_dir), *_folder(data_dir).glob("rehearsal-*")):
+    for left_over in (Path(noted.temp_dir), *_folder(data_dir).glob("warm-up-*")):
         shutil.rmtree(left_over, ignore_errors=True)
     (_folder(data_dir) / "ray.json").unlink(missing_ok=True)
     return True
@@ -105,7 +105,7 @@ def _connect(address: str, settings: Settings) -> None:
 
 
 def _join_running(settings: Settings) -> bool:
-    """Join the cluster that somebody has started on this machine, as by `ray start --head`."""
+    """Join the cluster that a person has started on this machine, as by `ray start --head`."""
     current = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / CURRENT
     address = current.read_text().strip() if current.exists() else ""
     if not listens(address):
@@ -116,7 +116,7 @@ def _join_running(settings: Settings) -> bool:
 
 
 def listens(address: str) -> bool:
-    """Whether anybody is at an address; Ray itself would take its time to say no."""
+    """Whether a server listens at an address. Ray itself would take its time to say no."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=2).close()
@@ -168,8 +168,8 @@ def _environment(mark: str) -> dict[str, str]:
 
 def _is_marked(pid: int, mark: str) -> bool:
     try:
-        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
+        return psutil.Process(pid).environ().get(MARK) == mark
+    except psutil.Error:
         return False
 
 
@@ -195,26 +195,20 @@ def _folder(data_dir: Path) -> Path:
     return data_dir / "ray"
 
 
-@contextmanager
-def _alone(data_dir: Path) -> Iterator[None]:
-    """Two who start at once shall not start two."""
-    if not _folder(data_dir).exists():
-        yield  # nothing was ever started here, and nothing will be
-        return
-    with (_folder(data_dir) / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _alone(data_dir: Path) -> AbstractContextManager[object]:
+    """A lock, so that two processes that start at once do not start two Rays. Without a folder, no Ray was ever started
+    here and none will be, so there is nothing to lock."""
+    folder = _folder(data_dir)
+    return FileLock(folder / "lock") if folder.exists() else nullcontext()
 
 
 def session(leader: int) -> list[int]:
     """The living processes of a session."""
     found = []
-    for entry in Path("/proc").iterdir() if Path("/proc").is_dir() else []:
-        if entry.name.isdigit():
-            with suppress(OSError, IndexError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if int(fields[3]) == leader and fields[0] != "Z":
-                    found.append(int(entry.name))
+    for pid in psutil.pids():
+        with suppress(OSError, psutil.Error):  # it has ended meanwhile
+            if os.getsid(pid) == leader and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
     return found
 
 
