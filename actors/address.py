@@ -42,7 +42,7 @@ class Files:
     data_dir: Path
 
     def prepare(self) -> None:
-        """Make the data folder, if it is not there: its owner's alone, for whole conversations are in it."""
+        """Make the data folder, if it is not there. Only its owner may read it: it holds whole conversations."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def folder(self, agency: str) -> Path:
@@ -62,13 +62,13 @@ class Files:
                 yield Address(agency, path.stem)
 
     def all_threads(self) -> list[Address]:
-        """Every thread there is; first those that somebody has open, or had when he died."""
+        """Every thread there is; first those whose files are open, or were when their host died: they have a WAL."""
         found = [address for agency in self.agencies() for address in self.threads(agency)]
         paths = {address: self.of(address) for address in found}
         return sorted(found, key=lambda address: not paths[address].with_name(f"{address.thread}.db-wal").exists())
 
     def remove(self, address: Address) -> None:
-        """Delete a thread's file with what SQLite keeps beside it. Whoever has it open writes into the void."""
+        """Delete a thread's file with what SQLite keeps beside it. A host that has it open writes to no avail."""
         path = self.of(address)
         for suffix in ("", "-wal", "-shm", "-journal"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What goes back from one process to another: a value, a refusal, or that nobody is there.
+"""What goes back from one process to another: a value, a refusal, or that the thread is not there.
 
 Errors do not cross as exceptions: Ray would wrap them with their stack, and not all of them can be rebuilt.
 """
@@ -25,11 +25,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class NotHere:
-    """The actor is not awake in this host: ask the directory."""
+    """The thread is not awake in this host: ask the directory."""
 
 
 async def answer(work: Awaitable[Value]) -> Value | Refusal:
-    """Do it, and say what came of it."""
+    """Await it. Returns its result, or the error of the library that it raised as a refusal."""
     try:
         return await work
     except AgencyError as error:
@@ -40,7 +40,7 @@ async def answer(work: Awaitable[Value]) -> Value | Refusal:
 
 
 def unwrap(answered: Value | Refusal) -> Value:
-    """The value, or the error that was said."""
+    """The value; a refusal is raised as the error that it was."""
     if isinstance(answered, Refusal):
         raise revive(answered.code, answered.message)
     return answered

@@ -1,4 +1,6 @@
-"""Tasks that nobody waits for: kept from being forgotten, and heard when they fail."""
+"""Background tasks: tasks that no caller waits for. asyncio forgets a task without a reference and says nothing of its
+error before that, so they are kept here until they end, and failures are logged.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Background:
         return task
 
     def go_on(self, every: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it again and again. That it fails once does not end it."""
+        """Do it every so many seconds. A failure is logged and does not end it."""
 
         async def again() -> None:
             while True:
@@ -30,7 +32,7 @@ class Background:
                 try:
                     await work()
                 except Exception:
-                    log.exception("%s stumbled", self._whose)
+                    log.exception("background task of %s failed, and is tried again", self._whose)
 
         self.go(again())
 
@@ -42,4 +44,4 @@ class Background:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s stumbled: %r", self._whose, error, exc_info=error)
+            log.error("background task of %s failed: %r", self._whose, error, exc_info=error)

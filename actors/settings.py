@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     """Where models are, by the word before the colon in their names, over what the code says. As a variable it is
     JSON: `{"ollama": {"api": "openai", "baseUrl": "http://localhost:11434/v1"}}`."""
     build: str = ""
-    """A name for the code that hosts run and the keys that they use; given by whoever starts them (`actors.build`)."""
+    """A name for the code that hosts run and the keys that they use; see `actors.build`."""
     environment: Annotated[dict[str, str], Field(repr=False)] = {}
     """What the models' SDKs are configured with, and what provider entries refer to, in every host."""
 

@@ -1,4 +1,4 @@
-"""What an installation is doing: whether it is ready, its figures, its nodes and hosts, and who lives where."""
+"""What an installation is doing: whether it is ready, its figures, its nodes and hosts, and which thread is where."""
 
 from __future__ import annotations
 

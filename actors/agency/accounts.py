@@ -2,8 +2,8 @@
 
 A thread tells what all its runs have used so far, again and again; what is new in that goes into the agency's totals,
 in the same transaction. So it does no harm if the same is told twice, or late, and nothing is taken back when a thread
-is deleted. Before a model is called the thread asks, with its newest total: whoever is refused is written down, to be
-told when there is more to spend.
+is deleted. Before a model is called the thread asks, with its newest total: a thread that is refused is written down,
+to be told when there is more to spend.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the agency's events. Rows follow each other without a gap, and so do the rows of
 agency has a number of its own, its cursor, though it is stored nowhere but in its thread's file.
 
 A thread's `head` is the last of its events that the journal has. It moves with the journal, in one transaction, and
-only up; so the same news may come any number of times. What threads have used goes with it (`accounts`), and that a
+only up; so the same update may come any number of times. What threads have used goes with it (`accounts`), and that a
 run has ended which a schedule had started (`schedules`).
 """
 
@@ -39,7 +39,7 @@ _CUT = (
     "UPDATE journal SET last = :seq WHERE thread = :thread AND first <= :seq AND last > :seq",
     "UPDATE journal SET thread = 0 WHERE thread = :thread AND first > :seq",
 )
-"""What a thread has lost is nobody's from then on. Its numbers stay used, for somebody may have seen them."""
+"""Events that a thread has lost belong to no thread from then on. Their cursors stay used: clients may know them."""
 
 
 class Span(NamedTuple):
@@ -79,12 +79,12 @@ class Journal:
         rows = self._store.rows(_END)
         return int(rows[0][0]) if rows else 0
 
-    def take(self, news: Iterable[ThreadUpdate]) -> None:
-        """Write down where threads stand, and the events that are new."""
+    def take(self, updates: Iterable[ThreadUpdate]) -> None:
+        """Write down how far threads have got, and where their new events are."""
         with self._store.transaction() as db:
             end = self.end
-            for each in news:
-                end = _take(db, end, each)
+            for update in updates:
+                end = _take(db, end, update)
 
     def page(self, after: int, limit: int) -> JournalPage:
         """The next events after a cursor, at most so many that are still there."""
@@ -104,23 +104,23 @@ class Journal:
         return JournalPage(tuple(spans), upto)
 
 
-def _take(db: sqlite3.Connection, end: int, news: ThreadUpdate) -> int:
+def _take(db: sqlite3.Connection, end: int, update: ThreadUpdate) -> int:
     """The cursor of the latest event then."""
-    known = db.execute(_KNOWN, (news.address.thread, news.born)).fetchone()
+    known = db.execute(_KNOWN, (update.address.thread, update.born)).fetchone()
     if known is None:
         return end  # deleted, or not of this thread but of one that had its id before
     thread, head = known
-    if news.seq > head:
-        db.execute("INSERT INTO journal VALUES (?, ?, ?, ?)", (end + 1, thread, head + 1, news.seq))
-        end += news.seq - head
-    elif news.instead_of == head:
+    if update.seq > head:
+        db.execute("INSERT INTO journal VALUES (?, ?, ?, ?)", (end + 1, thread, head + 1, update.seq))
+        end += update.seq - head
+    elif update.instead_of == head:
         for sql in _CUT:
-            db.execute(sql, {"thread": thread, "seq": news.seq})
+            db.execute(sql, {"thread": thread, "seq": update.seq})
     else:
         return end
-    db.execute(_STANDS, (news.seq, news.status, news.reason, news.at, thread))
-    accounts.settle(db, news.address.thread, news.spent, news.children, anew=news.seq < head)
-    schedules.note(db, news.address.thread, news.status, news.at)
+    db.execute(_STANDS, (update.seq, update.status, update.reason, update.at, thread))
+    accounts.settle(db, update.address.thread, update.spent, update.children, anew=update.seq < head)
+    schedules.note(db, update.address.thread, update.status, update.at)
     return end
 
 

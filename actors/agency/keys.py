@@ -1,7 +1,8 @@
-"""Keys to an agency: whoever shows one may do with it what the key's role allows.
+"""Keys to an agency: a caller that shows one may do what the key's role allows.
 
 A key is one text, `agk_<agency>.<key>.<secret>`, so that its agency can be told from it. The secret is shown once, to
-whoever made the key. Only its SHA-256 goes to other processes and to the agency's file; 256 random bits need no more.
+the caller that made the key. Only its SHA-256 goes to other processes and to the agency's file; 256 random bits need no
+more.
 """
 
 from __future__ import annotations
@@ -47,5 +48,5 @@ def agency_of_key(text: str) -> str | None:
 
 
 def digest(secret: str) -> str:
-    """By what a secret is known to those who may not know it."""
+    """What other processes and files know a secret by."""
     return hashlib.sha256(secret.encode()).hexdigest()

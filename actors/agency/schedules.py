@@ -2,8 +2,8 @@
 
 Every decision is made here, and is one transaction over what the file says at some time; there is no clock and nothing
 to wait for. That a schedule was due is written down together with what comes of it and with when it is due next. A run
-that is to be started is `starting` from then on, and its thread's id follows from the schedule and the time. So whoever
-dies, and at whatever moment: the thread is made afterwards (`scheduling`), the same one however often that is tried.
+that is to be started is `starting` from then on, and its thread's id follows from the schedule and the time. So if the
+process dies at any moment, the thread is made afterwards (`scheduling`), the same one however often that is tried.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Schedules:
         return len(rows) == most
 
     def _take(self, db: sqlite3.Connection, schedule: ScheduleInfo, now: int) -> None:
-        """One run for all the times that are over, which are more than one if nobody was there: for the latest."""
+        """One run for all the times that are over: for the latest. Several are over if the installation was down."""
         assert schedule.next_at is not None
         first = instant(schedule.next_at)
         due = schedule.latest_until(first, now)
@@ -164,7 +164,7 @@ class Schedules:
         db.execute("UPDATE schedules SET next_at = ?, status = ? WHERE id = ?", (following, become, schedule.id))
 
     def run_now(self, schedule_id: str, run_id: str, now: int) -> ScheduleRun:
-        """A run that a person wants, whatever time it is. It has been named, so wanting it again changes nothing."""
+        """A run that a person wants, whatever time it is. The caller gives its id, so asking again changes nothing."""
         with self._store.transaction() as db:
             schedule = self.get(schedule_id)
             if self.find_run(run_id) is None:
@@ -263,7 +263,7 @@ _PROMOTE_ONE = """
 
 def note(db: sqlite3.Connection, thread_id: str, status: RunStatus, at: int) -> None:
     """A thread stands so, in a transaction of the agency's file. What comes after its run has ended, as when a person
-    goes on talking to it, is no business of the schedule that has started it."""
+    goes on talking to it, does not concern the schedule that has started it."""
     if status in ENDED:
         db.execute(_ENDED, (status, at, at, thread_id))
 

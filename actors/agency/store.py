@@ -296,7 +296,7 @@ _CALL_OFF = """
     UPDATE schedule_runs SET status = 'canceled', error = 'the thread was deleted'
     WHERE status IN ('starting', 'started') AND thread IN (SELECT id FROM threads WHERE state = 'deleting')
 """
-"""Nobody will tell how a thread that is gone has ended."""
+"""No host will report how the run of a deleted thread ends, so schedules stop waiting for it now."""
 
 
 def _info(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:

@@ -1,4 +1,6 @@
-"""When those that sleep have to be awake again. What lasts is in their files; this only knows when to look."""
+"""Alarms: when threads that hibernate have to be awake again, and when agencies have schedules to run. They are in
+memory only: what lasts is in the files, from which a new directory sets them again.
+"""
 
 from __future__ import annotations
 

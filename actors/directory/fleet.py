@@ -61,7 +61,7 @@ class HostEntry:
 
     def fail(self, error: RayError) -> None:
         self.opened.set_exception(error)
-        self.opened.exception()  # somebody may wait for it, or nobody
+        self.opened.exception()  # marks it as seen: if no caller waits for this host, asyncio must not complain
 
 
 class Fleet:
@@ -83,7 +83,7 @@ class Fleet:
     # Beginning and ending.
 
     async def adopt(self) -> dict[Address, Location]:
-        """Take over the hosts that an earlier directory has started; what they hold."""
+        """Take over the hosts that an earlier directory has started. Returns where their threads are."""
         await self._look_for_nodes()
         named = await asyncio.to_thread(ray.util.list_named_actors, all_namespaces=True)
         found = [each["name"] for each in named if each["namespace"] == self._settings.namespace]
@@ -93,7 +93,7 @@ class Fleet:
         return {address: location for held in adopted for address, location in held.items()}
 
     async def _adopt(self, name: str) -> dict[Address, Location]:
-        """One that does not answer is ended, so that it is safe to wake elsewhere what it may hold."""
+        """A host that does not answer is ended, so that it is safe to wake its threads elsewhere."""
         try:
             handle: Handle = await asyncio.to_thread(ray.get_actor, name, namespace=self._settings.namespace)
         except ValueError:
@@ -111,10 +111,10 @@ class Fleet:
         entry.opened.set_result(None)
         self.totals.begin(name, held.totals)
         self._background.go(self._watch(entry))
-        return {address: Location(name, n) for address, n in held.threads.items()}
+        return {address: Location(name, activation) for address, activation in held.threads.items()}
 
     async def maintain(self) -> None:
-        """Now and then: see what nodes there are, give back what is not needed, start what is."""
+        """Called periodically: see which nodes there are, end the hosts that are not needed, start those that are."""
         await self._look_for_nodes()
         for slot in self._placement.to_stop(time.monotonic() - self._settings.hibernate_after):
             self._give_back(self._hosts[slot.name])
@@ -130,7 +130,7 @@ class Fleet:
 
     def count(self, host: str, totals: Totals) -> None:
         """What a host has counted so far."""
-        if host in self._hosts:  # else it is cleaned_up, and what it says late was said before
+        if host in self._hosts:  # else it has died, and its counts are in the totals already
             self.totals.take(host, totals)
 
     # Threads come and go.
@@ -174,7 +174,7 @@ class Fleet:
 
     def _choose(self, address: Address, *, alone: bool) -> HostEntry:
         if self._broken is not None:
-            unwrap(self._broken)  # whether it has been mended is tried now and then
+            unwrap(self._broken)  # raises; `maintain` tries periodically whether hosts start again
         slot = self._placement.choose(alone=alone)
         entry = self._hosts[slot.name] if slot is not None else self._start_one_more()
         self._placement.enter(entry.slot, address, alone=alone)
@@ -189,7 +189,7 @@ class Fleet:
                 self._start(node)
 
     def _keep_warm_soon(self) -> None:
-        """Not at once: a process that starts takes a core, and whoever was just woken needs it more."""
+        """Not at once: a process that starts takes a core, and the thread that was just woken needs it more."""
         loop = asyncio.get_running_loop()
         if self._warming is None or self._warming.when() < loop.time():
             self._warming = loop.call_later(WARM_SECONDS, self.keep_warm)
@@ -249,7 +249,7 @@ class Fleet:
             await self.clean_up(entry)
 
     async def clean_up(self, entry: HostEntry) -> None:
-        """A host has died. Done once, however many have noticed, and all of them wait until it is done."""
+        """A host has died. Done once, however many callers have noticed, and all of them wait until it is done."""
         if entry.cleaned_up is None and self._hosts.get(entry.name) is entry:
             entry.cleaned_up = self._background.go(self._clean_up(entry))
         if entry.cleaned_up is not None:
@@ -267,7 +267,7 @@ class Fleet:
             await self._on_death(entry.name, lost, was_ready=entry.slot.ready)
 
     def _give_back(self, entry: HostEntry) -> None:
-        """End a host that holds nobody."""
+        """End a host that holds no thread."""
         if self._hosts.get(entry.name) is entry:
             self._remove(entry)
             ray.kill(entry.handle)
@@ -300,7 +300,7 @@ class Fleet:
 
     @property
     def problem(self) -> str:
-        """Why there may be none."""
+        """Why no host may be ready."""
         return self._broken.message if self._broken is not None else "no host has started yet"
 
     async def host_statuses(self) -> tuple[HostStatus, ...]:

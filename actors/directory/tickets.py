@@ -1,6 +1,6 @@
 """Tickets: a short-lived, single-use stand-in for a key, for those who can send none, such as a browser's WebSocket.
 
-They are in memory only and known by their digest. Whoever loses the directory has to ask for a new one.
+They are in memory only and known by their digest. When the directory dies, clients have to ask for new ones.
 """
 
 from __future__ import annotations

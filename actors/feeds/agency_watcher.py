@@ -1,9 +1,9 @@
 """Following an agency: the stored events of all its threads, one after the other, from any process that has the files.
 
 The directory only says whose events came next (see `journal`). The events themselves are read here, from the threads'
-files, without waking anybody. One poll serves all who follow an agency in this process, and the latest events are kept
-for those who are up to date; who is behind reads the files at his own pace. So a slow reader costs nobody anything, and
-whatever dies, everybody goes on after the last cursor that he has got.
+files, without waking the threads. One poll serves all subscriptions to an agency in this process, and the latest events
+are kept for subscriptions that are up to date; one that is behind reads the files at its own pace. So a slow reader
+costs the others nothing, and whatever dies, each subscription goes on after the last cursor that it has got.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _with_cursor(event: Event, cursor: int) -> str:
 
 
 class _Feed:
-    """The latest events of one agency, for all who follow it in this process."""
+    """The latest events of one agency, for all its subscriptions in this process."""
 
     def __init__(self, agency: str) -> None:
         self.agency = agency
@@ -165,7 +165,7 @@ class AgencySubscription:
             self.begin(feed.end)
 
     def begin(self, end: int) -> None:
-        """That is now; who wants what comes from now on begins here."""
+        """`end` is the latest cursor now. A subscription that wants only what comes from now on begins after it."""
         if self._after is None:
             self._after = end
 
@@ -239,7 +239,7 @@ class AgencyWatcher:
                 await _rest(feed, error, next(waits))
 
     async def _poll(self, feed: _Feed) -> None:
-        """Keep a feed up to date, as long as anybody follows it and the agency exists."""
+        """Keep a feed up to date, as long as it is followed and the agency exists."""
         waits = RETRIES.delays()
         while feed.error is None:
             try:

@@ -1,8 +1,8 @@
 """A consumer's feed at one host: the events of all the threads that it follows there, in batches.
 
-The consumer pulls. Between pulls only which threads have something new is kept; the events themselves are read when
-they are asked for. So a slow consumer costs nobody anything and misses nothing, and of the text that models stream it
-gets fewer and longer deltas.
+The consumer pulls. Between pulls the host keeps only which threads have something new; the events themselves are read
+when they are asked for. So a slow consumer costs the host nothing and misses nothing, and of the text that models
+stream it gets fewer and longer deltas.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class FeedBatch:
 
 @dataclass(slots=True)
 class _Followed:
-    """A thread, and the positions of those who read it."""
+    """A thread, and the positions of its readers, by the consumer's numbers."""
 
     address: Address
-    agent: FollowedThread
+    thread: FollowedThread
     readers: dict[int, Reader]
     ignore: Callable[[], None]
 
@@ -66,7 +66,7 @@ class Consumer:
 
     def __init__(self) -> None:
         self._followed: dict[FollowedThread, _Followed] = {}
-        self._agents: dict[int, FollowedThread] = {}
+        self._threads: dict[int, FollowedThread] = {}
         self._fresh: dict[FollowedThread, None] = {}
         self._gone: list[int] = []
         self._changed = asyncio.Event()
@@ -77,30 +77,30 @@ class Consumer:
     def watched(self) -> set[Address]:
         return {followed.address for followed in self._followed.values()}
 
-    def follow(self, number: int, address: Address, agent: FollowedThread | None, after: int) -> None:
+    def follow(self, number: int, address: Address, thread: FollowedThread | None, after: int) -> None:
         """Follow a thread after a seq; one that is not awake is gone."""
         self.drop(number)
-        if agent is None:
+        if thread is None:
             self._gone.append(number)
             self._changed.set()
             return
-        followed = self._followed.get(agent)
+        followed = self._followed.get(thread)
         if followed is None:
-            ignore = agent.listen(lambda: self._note(agent))
-            followed = self._followed[agent] = _Followed(address, agent, {}, ignore)
-        followed.readers[number] = agent.reader(after)
-        self._agents[number] = agent
-        self._note(agent)
+            ignore = thread.listen(lambda: self._note(thread))
+            followed = self._followed[thread] = _Followed(address, thread, {}, ignore)
+        followed.readers[number] = thread.reader(after)
+        self._threads[number] = thread
+        self._note(thread)
 
     def drop(self, number: int) -> None:
-        agent = self._agents.pop(number, None)
-        if agent is not None:
-            followed = self._followed[agent]
+        thread = self._threads.pop(number, None)
+        if thread is not None:
+            followed = self._followed[thread]
             del followed.readers[number]
             if not followed.readers:
                 followed.ignore()
-                del self._followed[agent]
-                self._fresh.pop(agent, None)
+                del self._followed[thread]
+                self._fresh.pop(thread, None)
 
     async def pull(self) -> FeedBatch:
         """The next batch; an empty one if nothing happens for a while."""
@@ -125,18 +125,18 @@ class Consumer:
         return self._pulling == 0 and now - self._pulled > LOST_SECONDS
 
     def close(self) -> None:
-        for number in list(self._agents):
+        for number in list(self._threads):
             self.drop(number)
 
     def _take(self) -> FeedBatch:
         fed: list[Fed] = []
         left = BATCH_EVENTS
-        for agent in list(self._fresh):
+        for thread in list(self._fresh):
             if left <= 0:
                 break
-            del self._fresh[agent]
-            followed = self._followed[agent]
-            if agent.alive:
+            del self._fresh[thread]
+            followed = self._followed[thread]
+            if thread.alive:
                 left = self._take_from(followed, left, fed)
             else:
                 self._gone += followed.readers
@@ -156,19 +156,19 @@ class Consumer:
                 reader.move(there)
             elif left > 0:
                 found = reader.take(left)
-                if len(found) >= left:  # there may be more, and others wait
-                    self._fresh[followed.agent] = None
+                if len(found) >= left:  # there may be more: other readers come first then
+                    self._fresh[followed.thread] = None
                     followed.readers[number] = followed.readers.pop(number)
                 left -= len(found)
                 events = tuple((event.seq or 0, event.model_dump_json()) for event in found)
                 taken[position] = events, reader.position
             else:
-                self._fresh[followed.agent] = None
+                self._fresh[followed.thread] = None
                 continue
             if events:
                 fed.append((number, events))
         return left
 
-    def _note(self, agent: FollowedThread) -> None:
-        self._fresh[agent] = None
+    def _note(self, thread: FollowedThread) -> None:
+        self._fresh[thread] = None
         self._changed.set()

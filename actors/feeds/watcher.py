@@ -1,8 +1,8 @@
 """Following threads from anywhere: one pull at a time for each host, however many threads are followed there.
 
 A subscription yields every event after a seq, then those to come, whatever dies meanwhile: it counts the stored events
-that it has got, and begins after the last of them wherever the thread is next awake. Who reads slowly is let be: text
-that waits is joined, and beyond a buffer the thread is not followed for it until the buffer is empty again.
+that it has got, and begins after the last of them wherever the thread is next awake. A slow reader holds up nothing:
+text that waits for it is joined, and when its buffer is full, the thread is not followed for it until that is empty.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Subscription:
     def __init__(self, watcher: Watcher, number: int, address: Address, after: int) -> None:
         self._watcher = watcher
         self._buffer: deque[NumberedEvent] = deque()
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._text_last = False  # the last event that has come in is text, which the next may continue
         self._paused = False
         self._error: AgencyError | None = None
@@ -61,7 +61,7 @@ class Subscription:
                 self._buffer.append((seq, event))
             self._text_last = seq == 0
             self.after = max(seq, self.after)
-        self._news.set()
+        self._arrived.set()
         if len(self._buffer) > BUFFER and not self._paused:
             self._paused = True
             self._watcher.pause(self)
@@ -69,7 +69,7 @@ class Subscription:
 
     def fail(self, error: AgencyError) -> None:
         self._error = error
-        self._news.set()
+        self._arrived.set()
 
     def close(self) -> None:
         self._watcher.drop(self)
@@ -83,12 +83,12 @@ class Subscription:
             if self._paused:
                 self._paused = False
                 self._watcher.resume(self)
-            self._news.clear()
-            await self._news.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
 
 
 def joined(text: str, more: str) -> list[str]:
-    """Two deltas as one, if they follow each other: who is behind gets fewer and longer ones."""
+    """Two deltas as one, if they follow each other: a reader that is behind gets fewer and longer ones."""
     first, second = from_json(text), from_json(more)
     one, two = first["data"], second["data"]
     if one["runId"] != two["runId"] or one["offset"] + len(one["delta"]) != two["offset"]:
@@ -97,7 +97,7 @@ def joined(text: str, more: str) -> list[str]:
     return [to_json(second).decode()]
 
 
-class _Line:
+class _HostPulls:
     """The pulls from one host, as long as anything is followed there."""
 
     def __init__(self, name: str, host: Handle) -> None:
@@ -108,13 +108,13 @@ class _Line:
 
 
 class Watcher:
-    """All that one process follows."""
+    """All threads that one process follows."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._name = secrets.token_hex(8)
         self._numbers = itertools.count(1)
-        self._lines: dict[str, _Line] = {}
+        self._pulls: dict[str, _HostPulls] = {}
         self._open: dict[int, Subscription] = {}
         self._background = Background("a feed")
 
@@ -125,14 +125,14 @@ class Watcher:
         return subscription
 
     async def close(self) -> None:
-        """End every subscription, and tell the hosts that nobody watches any more."""
+        """End every subscription, and tell the hosts that this process no longer pulls."""
         for subscription in self._open.values():
             subscription.fail(Unavailable("the feed was closed here"))
         self._open.clear()
         await self._background.stop()
-        for line in self._lines.values():
-            line.host.forget.remote(self._name)
-        self._lines.clear()
+        for pulls in self._pulls.values():
+            pulls.host.forget.remote(self._name)
+        self._pulls.clear()
 
     # What subscriptions ask.
 
@@ -157,10 +157,10 @@ class Watcher:
                 host = await self._caller.host(location)
                 if subscription.number not in self._open:
                     return
-                line = self._line(location.host, host)
-                line.followed[subscription.number] = (subscription, location.activation)
-                news = {subscription.number: (subscription.address, subscription.after)}
-                await host.follow.remote(self._name, news)
+                pulls = self._pulls_from(location.host, host)
+                pulls.followed[subscription.number] = (subscription, location.activation)
+                wanted = {subscription.number: (subscription.address, subscription.after)}
+                await host.follow.remote(self._name, wanted)
                 return
             except (RayError, Unavailable) as error:
                 log.info("%s cannot be followed yet: %r", subscription.address, error)
@@ -170,40 +170,40 @@ class Watcher:
                 return
 
     async def _detach(self, subscription: Subscription) -> None:
-        for line in list(self._lines.values()):
-            if line.followed.pop(subscription.number, None) is not None:
+        for pulls in list(self._pulls.values()):
+            if pulls.followed.pop(subscription.number, None) is not None:
                 with suppress(RayError):
-                    await line.host.follow.remote(self._name, {subscription.number: None})
+                    await pulls.host.follow.remote(self._name, {subscription.number: None})
 
-    def _line(self, name: str, host: Handle) -> _Line:
-        line = self._lines.get(name)
-        if line is None:
-            line = self._lines[name] = _Line(name, host)
-            self._background.go(self._pull(line))
-        return line
+    def _pulls_from(self, name: str, host: Handle) -> _HostPulls:
+        pulls = self._pulls.get(name)
+        if pulls is None:
+            pulls = self._pulls[name] = _HostPulls(name, host)
+            self._background.go(self._pull(pulls))
+        return pulls
 
-    async def _pull(self, line: _Line) -> None:
+    async def _pull(self, pulls: _HostPulls) -> None:
         """Pull from a host while anything is followed there and the host lives."""
         try:
-            while line.followed:
-                batch: FeedBatch | NotHere = await line.host.pull.remote(self._name)
+            while pulls.followed:
+                batch: FeedBatch | NotHere = await pulls.host.pull.remote(self._name)
                 if isinstance(batch, NotHere):
-                    break  # it has taken us for lost
-                self._hand_out(line, batch)
+                    break  # we did not pull for too long, and it has forgotten us
+                self._hand_out(pulls, batch)
         except RayError as error:
-            log.info("%s has died: %s", line.name, type(error).__name__)
-        if self._lines.get(line.name) is line:
-            del self._lines[line.name]
-        for subscription, n in line.followed.values():
+            log.info("%s has died: %s", pulls.name, type(error).__name__)
+        if self._pulls.get(pulls.name) is pulls:
+            del self._pulls[pulls.name]
+        for subscription, n in pulls.followed.values():
             self._background.go(self._attach(subscription, n))
 
-    def _hand_out(self, line: _Line, batch: FeedBatch) -> None:
+    def _hand_out(self, pulls: _HostPulls, batch: FeedBatch) -> None:
         for number, events in batch.fed:
-            if (known := line.followed.get(number)) is not None and not known[0].feed(events):
-                self._move(line, number)
+            if (known := pulls.followed.get(number)) is not None and not known[0].feed(events):
+                self._move(pulls, number)
         for number in batch.gone:
-            self._move(line, number)
+            self._move(pulls, number)
 
-    def _move(self, line: _Line, number: int) -> None:
-        if (known := line.followed.pop(number, None)) is not None:
+    def _move(self, pulls: _HostPulls, number: int) -> None:
+        if (known := pulls.followed.pop(number, None)) is not None:
             self._background.go(self._attach(*known))
