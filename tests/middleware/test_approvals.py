@@ -177,7 +177,7 @@ async def test_the_approval_id_of_an_earlier_batch_does_not_fit_the_same_call_id
         await thread.wait(5)
         assert pending(thread) == ["five"]
         before = await snapshot(thread)
-        with pytest.raises(WrongState, match="answered already, or has changed"):
+        with pytest.raises(WrongState, match="decided already, or has changed"):
             await thread.decide({first: Approve()})
         assert (await snapshot(thread), shop.ran) == (before, ["refund 5"])
         assert waiting(thread)["five"].approval_id != first
