@@ -1,4 +1,4 @@
-// The agencies that whoever is signed in may see.
+// The agencies that the signed-in person may see.
 
 import { listAgencies } from "@/api/agencies";
 import { asProblem, type Problem } from "@/api/problem";

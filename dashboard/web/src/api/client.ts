@@ -20,7 +20,7 @@ export function path(strings: TemplateStringsArray, ...parts: string[]): string 
   );
 }
 
-export function withQuery(address: string, query: Query = {}): string {
+function withQuery(address: string, query: Query = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return text ? `${address}?${text}` : address;

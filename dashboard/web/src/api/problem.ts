@@ -1,6 +1,6 @@
 /** What a request was refused with, in words for people. */
 export class Problem extends Error {
-  /** `status` is 0 if nobody answered; `code` is the gateway's own, the same for ever. */
+  /** `status` is 0 if no answer came; `code` is the gateway's error code, which never changes. */
   constructor(
     readonly status: number,
     message: string,

@@ -106,5 +106,4 @@ export type ScheduleRun = Schemas["ScheduleRun"];
 // The installation.
 
 export type InstallationStatus = Schemas["Status"];
-export type HostStatus = Schemas["HostStatus"];
 export type Health = Schemas["Health"];

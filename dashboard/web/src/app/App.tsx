@@ -3,8 +3,8 @@ import { useEffect, useState } from "react";
 import { agencies, loadAgencies } from "@/agencies/agencyList";
 import { Shell } from "@/app/Shell";
 import { SignIn } from "@/app/SignIn";
+import { retryAll } from "@/live/connection";
 import { closeAll } from "@/live/hooks";
-import { retryAll } from "@/live/line";
 import { useStore } from "@/live/store";
 import { Boundary } from "@/ui/Boundary";
 

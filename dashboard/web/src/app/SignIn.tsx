@@ -6,7 +6,7 @@ import { secret } from "@/api/secret";
 import { Dialog } from "@/ui/Dialog";
 import { Refusal } from "@/ui/Refusal";
 
-/** Asks for the secret until it is the right one. The tab keeps it, and nobody else. */
+/** Asks for the secret until it is the right one. Only this tab keeps it. */
 export function SignIn({ onDone }: { onDone(): void }) {
   const [text, setText] = useState("");
   const action = useAction(async () => {

@@ -1,4 +1,4 @@
-// A note of the browser's when something begins to wait for a person and nobody is looking.
+// A notification of the browser when something begins to wait for a person while the page is not visible.
 
 import { useEffect, useRef } from "react";
 import type { Approval } from "@/api/types";
@@ -7,7 +7,7 @@ import { to } from "@/router/routes";
 
 const KEPT_AS = "agency.notify";
 
-export type Consent = "unavailable" | "denied" | "off" | "on";
+type Consent = "unavailable" | "denied" | "off" | "on";
 
 export function consent(): Consent {
   if (!("Notification" in window)) return "unavailable";

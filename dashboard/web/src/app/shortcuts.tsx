@@ -2,7 +2,7 @@ import { useEffect } from "react";
 import css from "@/app/shortcuts.module.css";
 import { Dialog } from "@/ui/Dialog";
 
-/** Calls what belongs to a key, unless somebody is writing or a dialog is open. */
+/** Calls what belongs to a key, unless a person is writing or a dialog is open. */
 export function useShortcuts(acts: Readonly<Record<string, () => void>>): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {

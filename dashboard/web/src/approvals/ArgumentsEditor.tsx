@@ -2,7 +2,7 @@ import { useEffect, useId, useState } from "react";
 import { useLoad } from "@/api/hooks";
 import { getState } from "@/api/threads";
 import type { JsonObject } from "@/api/types";
-import { type Parsed, parse, problems } from "@/approvals/check";
+import { type Parsed, parse, problems } from "@/approvals/checkArguments";
 
 interface Props {
   agency: string;

@@ -12,10 +12,10 @@ const TOOL = {
 };
 
 let gateway: FakeGateway;
-const onAnswered = vi.fn();
+const onDecided = vi.fn();
 
 beforeEach(() => {
-  onAnswered.mockClear();
+  onDecided.mockClear();
   gateway = new FakeGateway()
     .answers(APPROVE, {})
     .answers("GET /agency/a/agent/t/state", { state: { tools: [TOOL] }, run: {} });
@@ -24,7 +24,7 @@ beforeEach(() => {
 function show(more: Parameters<typeof pendingCall>[1] = {}) {
   const call = pendingCall("c1", { args: { cents: 100 }, approvalId: "apr_1", ...more });
   const asked = { key: "t c1", threadId: "t", agentType: "clerk", call, since: null };
-  render(<CallCard agency="a" asked={asked} named={false} onAnswered={onAnswered} />);
+  render(<CallCard agency="a" asked={asked} named={false} onDecided={onDecided} />);
   return screen.getByRole("form", { name: "refund waits for you" });
 }
 
@@ -35,7 +35,7 @@ describe("a call that waits", () => {
     show();
     await userEvent.click(screen.getByRole("button", { name: "Approve" }));
     expect(decided()).toEqual([{ apr_1: { decision: "approve" } }]);
-    expect(onAnswered).toHaveBeenCalledWith("t");
+    expect(onDecided).toHaveBeenCalledWith("t");
   });
 
   it("is approved by the key a, which in a text is a letter", async () => {
@@ -89,7 +89,7 @@ describe("a call that waits", () => {
     show();
     await userEvent.click(screen.getByRole("button", { name: "Approve" }));
     expect((await screen.findByRole("alert")).textContent).toBe("The call was decided by another person.");
-    expect(onAnswered).not.toHaveBeenCalled();
+    expect(onDecided).not.toHaveBeenCalled();
     await userEvent.click(screen.getByRole("button", { name: "Approve" }));
     const keys = gateway.bodies(APPROVE).map((body) => (body as { idempotencyKey: string }).idempotencyKey);
     expect(keys).toHaveLength(2);

@@ -6,8 +6,8 @@ import { decide } from "@/api/threads";
 import type { Decision } from "@/api/types";
 import { ArgumentsEditor } from "@/approvals/ArgumentsEditor";
 import css from "@/approvals/CallCard.module.css";
-import type { Parsed } from "@/approvals/check";
-import { type Asked, answerId } from "@/approvals/waiting";
+import type { Parsed } from "@/approvals/checkArguments";
+import { approvalIdOf, type WaitingCall } from "@/approvals/waiting";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, duration, pretty } from "@/text/format";
@@ -16,18 +16,18 @@ import { useNow } from "@/ui/useNow";
 
 interface Props {
   agency: string;
-  asked: Asked;
+  asked: WaitingCall;
   /** Whether to say whose call it is. */
   named: boolean;
-  onAnswered(threadId: string): void;
+  onDecided(threadId: string): void;
 }
 
 type Mode = "ask" | "edit" | "deny" | "respond";
 
 const RISKS = { low: "idle", medium: "wait", high: "bad" } as const;
 
-/** One call that waits. All but a plain approval open a part of their own, so that no key or click answers by accident. */
-export function CallCard({ agency, asked, named, onAnswered }: Props) {
+/** One call that waits. All but a plain approval open a part of their own, so that no key or click decides by accident. */
+export function CallCard({ agency, asked, named, onDecided }: Props) {
   const { call, threadId, agentType } = asked;
   const [mode, setMode] = useState<Mode>("ask");
   const [reason, setReason] = useState("");
@@ -36,9 +36,9 @@ export function CallCard({ agency, asked, named, onAnswered }: Props) {
   const checked = useRef<{ parsed: Parsed; faults: readonly string[] } | null>(null);
   const once = useRef(new Once());
 
-  const answer = useAction(async (decision: Decision) => {
-    await decide(agency, threadId, once.current.body({ decisions: { [answerId(call)]: decision } }));
-    onAnswered(threadId);
+  const deciding = useAction(async (decision: Decision) => {
+    await decide(agency, threadId, once.current.body({ decisions: { [approvalIdOf(call)]: decision } }));
+    onDecided(threadId);
   });
 
   const onChecked = useCallback((parsed: Parsed, faults: readonly string[]) => {
@@ -48,15 +48,15 @@ export function CallCard({ agency, asked, named, onAnswered }: Props) {
   const edited = useAction(async () => {
     const { parsed, faults } = checked.current ?? {};
     if (!parsed || "problem" in parsed || faults?.length) throw new Problem(0, faults?.[0] ?? "It is being checked.");
-    await answer.run({ decision: "edit", args: parsed.value });
+    await deciding.run({ decision: "edit", args: parsed.value });
   });
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (mode === "ask") void answer.run({ decision: "approve" });
+    if (mode === "ask") void deciding.run({ decision: "approve" });
     if (mode === "edit") void edited.run();
-    if (mode === "deny") void answer.run({ decision: "deny", ...(reason.trim() ? { reason: reason.trim() } : {}) });
-    if (mode === "respond") void answer.run({ decision: "respond", content: reply });
+    if (mode === "deny") void deciding.run({ decision: "deny", ...(reason.trim() ? { reason: reason.trim() } : {}) });
+    if (mode === "respond") void deciding.run({ decision: "respond", content: reply });
   };
 
   const onKeyDown = (event: KeyboardEvent<HTMLFormElement>) => {
@@ -70,7 +70,7 @@ export function CallCard({ agency, asked, named, onAnswered }: Props) {
     if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) return submit(event);
     if (target.matches("textarea, input") || event.metaKey || event.ctrlKey || event.altKey || mode !== "ask") return;
     const keys: Record<string, () => void> = {
-      a: () => void answer.run({ decision: "approve" }),
+      a: () => void deciding.run({ decision: "approve" }),
       e: () => setMode("edit"),
       d: () => setMode("deny"),
       r: () => setMode("respond"),
@@ -152,8 +152,8 @@ export function CallCard({ agency, asked, named, onAnswered }: Props) {
           autoFocus
         />
       )}
-      <Refusal problem={edited.problem ?? answer.problem} />
-      <fieldset className={css.buttons} disabled={answer.busy || edited.busy}>
+      <Refusal problem={edited.problem ?? deciding.problem} />
+      <fieldset className={css.buttons} disabled={deciding.busy || edited.busy}>
         <legend className="unseen">Answers</legend>
         {mode === "ask" && (
           <>
@@ -174,7 +174,7 @@ export function CallCard({ agency, asked, named, onAnswered }: Props) {
                 type="button"
                 className="button quiet"
                 title={`Approve, and do not ask about ${call.name} again in this thread`}
-                onClick={() => void answer.run({ decision: "always" })}
+                onClick={() => void deciding.run({ decision: "always" })}
               >
                 Always approve
               </button>

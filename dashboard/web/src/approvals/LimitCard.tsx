@@ -27,11 +27,11 @@ interface Props {
   /** Of the run, where it is known. */
   envelope: RunEnvelope | null;
   named: boolean;
-  onAnswered(threadId: string): void;
+  onDecided(threadId: string): void;
 }
 
 /** A run that has used up a limit, or its agency's budget, goes on under a new one. */
-export function LimitCard({ agency, exhausted, envelope, named, onAnswered }: Props) {
+export function LimitCard({ agency, exhausted, envelope, named, onDecided }: Props) {
   const { code, threadId, agentType } = exhausted;
   const [, name, unit, usedOf] = LIMITS.find(([word]) => code.includes(word)) ?? (LIMITS[0] as (typeof LIMITS)[number]);
   const shared = code.startsWith("ERR_AGENCY_");
@@ -42,7 +42,7 @@ export function LimitCard({ agency, exhausted, envelope, named, onAnswered }: Pr
     const change: Limits = { [name]: removes ? null : Number(text) };
     if (shared) await putBudget(agency, { ...(await getUsage(agency)).budget, ...change });
     else await liftLimits(agency, threadId, change);
-    onAnswered(threadId);
+    onDecided(threadId);
   });
   const said = envelope?.errors[0]?.message;
   return (

@@ -6,7 +6,7 @@ import type { RunEnvelope } from "@/api/types";
 import { CallCard } from "@/approvals/CallCard";
 import { LimitCard } from "@/approvals/LimitCard";
 import css from "@/approvals/WaitingList.module.css";
-import { type Asked, byThread, type Waiting } from "@/approvals/waiting";
+import { byThread, type Waiting, type WaitingCall } from "@/approvals/waiting";
 import { count } from "@/text/format";
 import { Refusal } from "@/ui/Refusal";
 
@@ -16,14 +16,14 @@ interface Props {
   /** The thread whose page this is, if it is one's. */
   here: string | null;
   envelope: RunEnvelope | null;
-  onAnswered(threadId: string): void;
+  onDecided(threadId: string): void;
 }
 
-/** Everything that waits, with one answer for each, or one for all. */
-export function WaitingList({ agency, waiting, here, envelope, onAnswered }: Props) {
+/** Everything that waits, with a decision for each, or one for all. */
+export function WaitingList({ agency, waiting, here, envelope, onDecided }: Props) {
   const { calls, limits } = waiting;
   const all = useAction(async () => {
-    for (const threadId of await approveAll(agency, calls)) onAnswered(threadId);
+    for (const threadId of await approveAll(agency, calls)) onDecided(threadId);
   });
   return (
     <>
@@ -41,7 +41,7 @@ export function WaitingList({ agency, waiting, here, envelope, onAnswered }: Pro
       <ul className={css.list}>
         {calls.map((asked) => (
           <li key={asked.key}>
-            <CallCard agency={agency} asked={asked} named={asked.threadId !== here} onAnswered={onAnswered} />
+            <CallCard agency={agency} asked={asked} named={asked.threadId !== here} onDecided={onDecided} />
           </li>
         ))}
         {limits.map((exhausted) => (
@@ -51,7 +51,7 @@ export function WaitingList({ agency, waiting, here, envelope, onAnswered }: Pro
               exhausted={exhausted}
               envelope={exhausted.threadId === here ? envelope : null}
               named={exhausted.threadId !== here}
-              onAnswered={onAnswered}
+              onDecided={onDecided}
             />
           </li>
         ))}
@@ -61,7 +61,7 @@ export function WaitingList({ agency, waiting, here, envelope, onAnswered }: Pro
 }
 
 /** Approve calls of several threads: in one request, where the gateway can name calls exactly. */
-async function approveAll(agency: string, calls: readonly Asked[]): Promise<string[]> {
+async function approveAll(agency: string, calls: readonly WaitingCall[]): Promise<string[]> {
   const once = new Once();
   const threads = byThread(calls, { decision: "approve" });
   if (calls.every(({ call }) => call.approvalId)) {

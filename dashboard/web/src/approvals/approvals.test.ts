@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { RunEnvelope, ThreadSummary } from "@/api/types";
-import { explain, parse, problems } from "@/approvals/check";
-import { answerId, byThread, inInbox, waitingAt } from "@/approvals/waiting";
+import { explain, parse, problems } from "@/approvals/checkArguments";
+import { approvalIdOf, byThread, inInbox, waitingAt } from "@/approvals/waiting";
 import { approval, pendingCall as call } from "@/testing/samples";
 
 const schema = {
@@ -63,7 +63,7 @@ describe("what waits", () => {
     subagents: [],
   });
 
-  it("at a thread is its own and that of all below it, and nobody else’s", () => {
+  it("at a thread is its own and that of all below it, and no other’s", () => {
     const found = waitingAt(
       here({ pendingToolCalls: [call("own")] }),
       [approval("here"), approval("grandchild"), approval("stranger")],
@@ -86,9 +86,9 @@ describe("what waits", () => {
     expect(inbox).toEqual({ calls: [], limits: [expect.objectContaining({ code: "ERR_TURNS", threadId: "child" })] });
   });
 
-  it("is answered by what names exactly this call", () => {
-    expect(answerId(call("c1", { approvalId: "" }))).toBe("c1");
-    expect(answerId(call("c1", { approvalId: "apr_9" }))).toBe("apr_9");
+  it("is decided on under the id that names exactly this call", () => {
+    expect(approvalIdOf(call("c1", { approvalId: "" }))).toBe("c1");
+    expect(approvalIdOf(call("c1", { approvalId: "apr_9" }))).toBe("apr_9");
     const { calls } = inInbox([approval("x", { calls: [call("c1"), call("c2")] }), approval("y")]);
     const decisions = byThread(calls, { decision: "approve" });
     expect([...decisions].map(([thread, each]) => [thread, Object.keys(each)])).toEqual([

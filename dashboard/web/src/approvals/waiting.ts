@@ -4,7 +4,7 @@ import type { Approval, Decision, PendingCall, RunEnvelope, Subagent, ThreadSumm
 import { ancestors } from "@/threads/threadTree";
 
 /** A call that waits. */
-export interface Asked {
+export interface WaitingCall {
   key: string;
   threadId: string;
   agentType: string;
@@ -21,7 +21,7 @@ export interface Exhausted {
 }
 
 export interface Waiting {
-  calls: Asked[];
+  calls: WaitingCall[];
   limits: Exhausted[];
 }
 
@@ -48,7 +48,7 @@ export function waitingAt(
   );
   const found = inInbox(below);
   const { envelope, threadId, agentType } = here;
-  const own = (envelope?.meta.pendingToolCalls ?? []).map((call) => asked(threadId, agentType, call, null));
+  const own = (envelope?.meta.pendingToolCalls ?? []).map((call) => waitingCall(threadId, agentType, call, null));
   const [error] = envelope?.meta.pauseReason === "exhausted" ? envelope.errors : [];
   const ownLimit = error ? [{ key: `${threadId} limit`, threadId, agentType, code: error.code }] : [];
   return { calls: [...own, ...found.calls], limits: [...ownLimit, ...found.limits] };
@@ -57,7 +57,7 @@ export function waitingAt(
 /** Everything that an agency waits for. */
 export function inInbox(approvals: readonly Approval[]): Waiting {
   const calls = approvals.flatMap(({ threadId, agentType, calls, since }) =>
-    calls.map((call) => asked(threadId, agentType, call, since)),
+    calls.map((call) => waitingCall(threadId, agentType, call, since)),
   );
   const limits = approvals.flatMap(({ threadId, agentType, kind, code }) =>
     kind === "limit" && code ? [{ key: `${threadId} limit`, threadId, agentType, code }] : [],
@@ -65,20 +65,20 @@ export function inInbox(approvals: readonly Approval[]): Waiting {
   return { calls, limits };
 }
 
-function asked(threadId: string, agentType: string, call: PendingCall, since: string | null): Asked {
+function waitingCall(threadId: string, agentType: string, call: PendingCall, since: string | null): WaitingCall {
   return { key: `${threadId} ${call.id}`, threadId, agentType, call, since };
 }
 
-/** Under what an answer names a call: exactly this call with exactly these arguments, if the call has an id for that. */
-export function answerId(call: PendingCall): string {
+/** The id under which a decision names a call: of exactly these arguments, if the call has one. */
+export function approvalIdOf(call: PendingCall): string {
   return call.approvalId || call.id;
 }
 
 /** The same decision for several calls, by their threads. */
-export function byThread(calls: readonly Asked[], decision: Decision): Map<string, Record<string, Decision>> {
+export function byThread(calls: readonly WaitingCall[], decision: Decision): Map<string, Record<string, Decision>> {
   const found = new Map<string, Record<string, Decision>>();
   for (const { threadId, call } of calls) {
-    found.set(threadId, { ...found.get(threadId), [answerId(call)]: decision });
+    found.set(threadId, { ...found.get(threadId), [approvalIdOf(call)]: decision });
   }
   return found;
 }

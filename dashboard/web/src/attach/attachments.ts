@@ -43,7 +43,7 @@ export async function add(before: readonly Attachment[], files: Iterable<File>):
 }
 
 /** Null if it is not text. */
-export function asText(content: ArrayBuffer): string | null {
+function asText(content: ArrayBuffer): string | null {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(content);
     return text.includes("\0") ? null : text;

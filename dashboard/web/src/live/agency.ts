@@ -7,7 +7,7 @@ import { path } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
 import * as api from "@/api/threads";
 import type { AgencyEvent, Approval, Blueprint, PauseReason, ThreadListing, ThreadSummary } from "@/api/types";
-import { Line, type LineStatus, type Open } from "@/live/line";
+import { Connection, type ConnectionStatus, type Open } from "@/live/connection";
 import { Refresh } from "@/live/refresh";
 import { eachFrame, Store } from "@/live/store";
 
@@ -31,7 +31,7 @@ const STATUSES: Partial<Record<string, ThreadSummary["status"]>> = {
 };
 
 export interface AgencyNow {
-  readonly connection: LineStatus;
+  readonly connection: ConnectionStatus;
   readonly problem: Problem | null;
   readonly threads: ReadonlyMap<string, ThreadSummary>;
   /** Whether the newest threads are here, and whether all are. */
@@ -52,7 +52,7 @@ const NOTHING: AgencyNow = {
 };
 
 /** What an agency asks of the gateway; tests have their own. */
-export interface AgencySource {
+interface AgencySource {
   threads(after: number | null, limit: number): Promise<ThreadListing>;
   approvals(): Promise<Approval[]>;
   blueprints(): Promise<Blueprint[]>;
@@ -69,7 +69,7 @@ export function gatewaySource(agency: string): AgencySource {
 
 export class AgencyStore extends Store<AgencyNow> {
   readonly #source: AgencySource;
-  readonly #line: Line;
+  readonly #connection: Connection;
   readonly #list = new Refresh(() => this.#try(() => this.#loadNewest()), LIST_SOON_MS);
   readonly #ask = new Refresh(() => this.#try(() => this.#loadApprovals()));
   readonly #timer: ReturnType<typeof setInterval>;
@@ -85,12 +85,12 @@ export class AgencyStore extends Store<AgencyNow> {
   ) {
     super(NOTHING);
     this.#source = source;
-    this.#line = new Line({
+    this.#connection = new Connection({
       address: () => `${path`/agency/${id}/ws`}?after=${this.#cursor}`,
       prepare: () => Promise.all([this.#loadBlueprints(), this.#loadNewest(), this.#loadApprovals()]),
       opened: () => this.reload(), // for what has happened between the list and the opening
       received: (event) => this.#receive(event as AgencyEvent),
-      changed: () => this.update({ connection: this.#line.status, problem: this.#line.problem }),
+      changed: () => this.update({ connection: this.#connection.status, problem: this.#connection.problem }),
       ...(source.open ? { open: source.open } : {}),
     });
     this.#timer = setInterval(() => this.get().connection === "open" && !isHidden() && this.reload(), AGAIN_MS);
@@ -98,7 +98,7 @@ export class AgencyStore extends Store<AgencyNow> {
 
   close(): void {
     clearInterval(this.#timer);
-    this.#line.close();
+    this.#connection.close();
   }
 
   /** Load what may have changed without an event. */
@@ -111,8 +111,8 @@ export class AgencyStore extends Store<AgencyNow> {
     return this.#try(() => this.#loadBlueprints());
   }
 
-  /** Somebody has answered. */
-  answered(): void {
+  /** For when a person has decided here. */
+  reloadApprovals(): void {
     this.#ask.soon();
   }
 
@@ -165,11 +165,11 @@ export class AgencyStore extends Store<AgencyNow> {
     try {
       await load();
     } catch (error) {
-      this.#line.restart(asProblem(error));
+      this.#connection.restart(asProblem(error));
     }
   }
 
-  // What comes over the line.
+  // What comes over the connection.
 
   #receive(event: AgencyEvent): void {
     this.#cursor = event.cursor;

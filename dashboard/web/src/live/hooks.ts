@@ -3,14 +3,14 @@
 import { useEffect } from "react";
 import type { AgentState, RunEnvelope, RunState, ThreadEvent, ThreadSummary } from "@/api/types";
 import { type AgencyNow, AgencyStore } from "@/live/agency";
-import { Shared } from "@/live/shared";
+import { SharedStores } from "@/live/sharedStores";
 import { useStore } from "@/live/store";
 import { type ThreadNow, ThreadStore } from "@/live/thread";
 
-const agencies = new Shared<AgencyStore>((id = "") => new AgencyStore(id));
-const threads = new Shared<ThreadStore>((agency = "", id = "") => new ThreadStore(agency, id));
+const agencies = new SharedStores<AgencyStore>((id = "") => new AgencyStore(id));
+const threads = new SharedStores<ThreadStore>((agency = "", id = "") => new ThreadStore(agency, id));
 
-/** Begin anew with everything: somebody else has signed in. */
+/** Close every store, for when another person has signed in. */
 export function closeAll(): void {
   agencies.clear();
   threads.clear();
@@ -34,24 +34,24 @@ export function useThread(agency: string, thread: string): ThreadNow {
   return useStore(useThreadStore(agency, thread));
 }
 
-export interface ThreadEvents {
+interface ThreadEvents {
   /** In the order of their seq, without a gap or a repeat. */
   events: readonly ThreadEvent[];
   /** Whether they begin with the thread's first; until then, more come at the front. */
   complete: boolean;
 }
 
-/** All events of a thread, live. Earlier ones than the latest are loaded as soon as somebody uses this. */
+/** All events of a thread, live. The first use loads the ones before the latest. */
 export function useThreadEvents(agency: string, thread: string): ThreadEvents {
   const store = useThreadStore(agency, thread);
   const { log, connection } = useStore(store);
   useEffect(() => {
-    if (log.before > 0 && connection === "open") store.loadAll().catch(() => {}); // the line says what is wrong
+    if (log.before > 0 && connection === "open") store.loadAll().catch(() => {}); // the connection says what is wrong
   }, [store, log.before, connection]);
   return { events: log.events, complete: log.before === 0 && connection !== "connecting" };
 }
 
-export interface ThreadStateNow {
+interface ThreadStateNow {
   state: AgentState | null;
   run: RunState | null;
   envelope: RunEnvelope | null;

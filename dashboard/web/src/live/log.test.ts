@@ -26,7 +26,7 @@ describe("a log", () => {
     expect(lastSeq(log)).toBe(2);
   });
 
-  it("is the same object if nothing is new, so that nobody renders", () => {
+  it("is the same object if nothing is new, so that nothing is rendered", () => {
     const { log } = append(EMPTY, events(1));
     expect(append(log, events(1)).log).toBe(log);
   });
@@ -49,7 +49,7 @@ describe("speech", () => {
     expect(said).toEqual({ runId: "r1", text: "Hello world", ended: false });
   });
 
-  it("takes the text so far, which whoever comes late gets, in the place of what it has", () => {
+  it("replaces its text by the text so far, which a client that comes late gets", () => {
     const said = hear(hear(null, piece("Hello ", 0)), piece("Hello world, and", 0));
     expect(said?.text).toBe("Hello world, and");
   });

@@ -21,7 +21,7 @@ export function isStored(event: Incoming): event is ThreadEvent {
 
 /**
  * The log with what has come. An event that is here already is left out; what comes after a gap is, too, and `gap` says
- * that the line has to begin again after the last one that is here.
+ * that the connection has to begin again after the last one that is here.
  */
 export function append(log: Log, incoming: readonly ThreadEvent[]): { log: Log; fresh: ThreadEvent[]; gap: boolean } {
   const fresh: ThreadEvent[] = [];

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Problem } from "@/api/problem";
 import type { AgentState, Incoming, Message, RunEnvelope, RunState, ThreadEvent } from "@/api/types";
-import type { Socket } from "@/live/line";
+import type { Socket } from "@/live/connection";
 import { ThreadStore } from "@/live/thread";
 
 /** A gateway with one thread, in memory: what it has stored, and the sockets that it has open. */
@@ -134,7 +134,7 @@ describe("a thread’s store", () => {
     expect(store.get().connection).toBe("open");
   });
 
-  it("goes on after the last event when the line breaks", async () => {
+  it("goes on after the last event when the connection breaks", async () => {
     gateway.add("thread.created");
     await open();
     gateway.die();
@@ -185,7 +185,7 @@ describe("a thread’s store", () => {
     expect(store.get().state?.messages.at(-1)?.content).toBe("Good day");
   });
 
-  it("loses no word of a reply when the line breaks in its middle", async () => {
+  it("loses no word of a reply when the connection breaks in its middle", async () => {
     await open();
     gateway.say("Good ", 0);
     await pass(20);

@@ -18,7 +18,7 @@ import type {
   ThreadSummary,
   When,
 } from "@/api/types";
-import { Line, type LineStatus, type Open } from "@/live/line";
+import { Connection, type ConnectionStatus, type Open } from "@/live/connection";
 import { append, EMPTY, hear, isStored, type Log, lastSeq, prepend, type Speech } from "@/live/log";
 import { Refresh } from "@/live/refresh";
 import { eachFrame, Store } from "@/live/store";
@@ -32,7 +32,7 @@ const PAGE = 1_000;
 const QUIET = /^(middleware\.|checkpoint\.saved|model\.started|run\.tick)/;
 
 /** A message that was accepted and is not in the transcript yet. */
-export interface Sent {
+interface Sent {
   readonly key: string;
   readonly text: string;
   readonly when: When;
@@ -48,7 +48,7 @@ export interface Trouble {
 }
 
 export interface ThreadNow {
-  readonly connection: LineStatus;
+  readonly connection: ConnectionStatus;
   readonly problem: Problem | null;
   readonly log: Log;
   readonly state: AgentState | null;
@@ -76,7 +76,7 @@ const NOTHING: ThreadNow = {
 };
 
 /** What a thread asks of the gateway; tests have their own. */
-export interface ThreadSource {
+interface ThreadSource {
   summary(): Promise<Pick<ThreadSummary, "seq">>;
   state(): Promise<{ state: AgentState; run: RunState }>;
   run(): Promise<RunEnvelope>;
@@ -95,7 +95,7 @@ export function gatewaySource(agency: string, thread: string): ThreadSource {
 
 export class ThreadStore extends Store<ThreadNow> {
   readonly #source: ThreadSource;
-  readonly #line: Line;
+  readonly #connection: Connection;
   readonly #refresh = new Refresh(() => this.#load().catch((error) => this.#fail(error)));
   readonly #once = new Once();
   #begun = false;
@@ -112,20 +112,20 @@ export class ThreadStore extends Store<ThreadNow> {
   ) {
     super(NOTHING);
     this.#source = source;
-    this.#line = new Line({
+    this.#connection = new Connection({
       address: () => `${path`/agency/${agency}/agent/${id}/ws`}?after=${lastSeq(this.get().log)}`,
       prepare: () => this.#prepare(),
       received: (message) => this.#receive(message as Incoming),
-      changed: () => this.update({ connection: this.#line.status, problem: this.#line.problem }),
+      changed: () => this.update({ connection: this.#connection.status, problem: this.#connection.problem }),
       ...(source.open ? { open: source.open } : {}),
     });
   }
 
   close(): void {
-    this.#line.close();
+    this.#connection.close();
   }
 
-  /** Load state and run again: somebody has done something. */
+  /** Load state and run again, for when a person has done something here. */
   refresh(): void {
     this.#refresh.soon();
   }
@@ -197,7 +197,7 @@ export class ThreadStore extends Store<ThreadNow> {
   }
 
   #fail(error: unknown): void {
-    this.#line.restart(asProblem(error));
+    this.#connection.restart(asProblem(error));
   }
 
   #timesSaid(text: string): number {
@@ -205,7 +205,7 @@ export class ThreadStore extends Store<ThreadNow> {
     return state === null ? 0 : timesSaid(state, text);
   }
 
-  // What comes over the line.
+  // What comes over the connection.
 
   #receive(message: Incoming): void {
     this.#incoming.push(message);
@@ -236,7 +236,7 @@ export class ThreadStore extends Store<ThreadNow> {
     }
     this.update({ log, speech, trouble });
     if (fresh.some((event) => !QUIET.test(event.type))) this.refresh();
-    if (gap || lost) this.#line.restart(null);
+    if (gap || lost) this.#connection.restart(null);
   }
 }
 

@@ -14,7 +14,7 @@
 export const TABS = ["chat", "graph", "timeline", "files", "events", "state"] as const;
 export type Tab = (typeof TABS)[number];
 
-export const PAGES = ["inbox", "blueprints", "schedules", "settings"] as const;
+const PAGES = ["inbox", "blueprints", "schedules", "settings"] as const;
 export type AgencyPage = (typeof PAGES)[number];
 
 export type Route =

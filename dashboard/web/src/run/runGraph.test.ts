@@ -87,7 +87,7 @@ describe("nodes", () => {
     expect(edges(asked.events)).toContain(`${approval?.id} next ${of(asked.events, "tool")[0]?.id}`);
   });
 
-  test("a model call that failed is one, and so is the next try; one that nobody heard the end of is canceled", () => {
+  test("a model call that failed is one, and so is the next try; one whose end is not stored is canceled", () => {
     const tried = new Recording().begin().add("run.tick", { step: 1 }).add("model.started", { model: "a:b" });
     tried.add("model.completed", { model: "a:b", error: { code: "ERR_OVERLOADED", message: "later" } });
     tried.add("model.started", { model: "a:b" }).add("model.started", { model: "a:b" });
@@ -141,7 +141,7 @@ describe("edges", () => {
     expect(edges(family.events)).toContain(`${child?.id} return ${of(family.events, "tick")[1]?.id}`);
   });
 
-  test("a child that nobody waits for goes on when the run has ended", () => {
+  test("a child that the run does not wait for goes on when the run has ended", () => {
     const family = new Recording().begin().step(1).call("a", "task");
     family.add("subagent.spawned", { childThreadId: "kid", agentType: "worker", callId: "a" }).output("a", "task");
     family.step(2).end();

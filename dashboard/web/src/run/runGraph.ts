@@ -32,7 +32,7 @@ export interface GraphNode {
   readonly childThread: string | null;
 }
 
-export type EdgeKind = "next" | "spawn" | "return";
+type EdgeKind = "next" | "spawn" | "return";
 
 export interface GraphEdge {
   readonly id: string;
@@ -68,7 +68,7 @@ class Building {
   #undecided = new Map<Draft, Set<string>>();
   #denied = new Set<Draft>();
   #children = new Map<string, Draft>();
-  /** What ends with the run at the latest. Children do not: one that nobody waits for goes on. */
+  /** What ends with the run at the latest. Children do not: one that the run does not wait for goes on. */
   #unended = new Set<Draft>();
   /** The nodes that the next step follows. */
   #ends = new Set<Draft>();
@@ -121,7 +121,7 @@ class Building {
         this.#ask(event);
         break;
       case "hitl.resume":
-        this.#answered(event);
+        this.#decided(event);
         break;
       case "subagent.spawned":
         this.#spawn(event);
@@ -177,7 +177,7 @@ class Building {
   // Models.
 
   #beginModel(event: ThreadEvent): void {
-    if (this.#model?.end === null) close(this.#model, event, "canceled"); // whoever asked it died, and it is asked again
+    if (this.#model?.end === null) close(this.#model, event, "canceled"); // the host that asked it died, and another asks again
     const model = this.#add(event, "model", text(event.data.model) || "model", "");
     this.#lead(this.#ends, model);
     this.#step(model);
@@ -199,7 +199,7 @@ class Building {
     const id = text(event.data.callId);
     const known = this.#calls.get(id);
     if (known) {
-      // tried again, or run again after whatever ran it had died
+      // tried again, or run again after its host had died
       known.seqs.push(event.seq);
       known.status = "running";
       known.end = null;
@@ -238,7 +238,7 @@ class Building {
     this.#undecided.set(approval, new Set(ids));
   }
 
-  #answered(event: ThreadEvent): void {
+  #decided(event: ThreadEvent): void {
     const decisions = isObject(event.data.decisions) ? event.data.decisions : {};
     const noted = new Set<Draft>();
     for (const [id, decision] of Object.entries(decisions)) {

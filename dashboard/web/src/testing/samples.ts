@@ -12,7 +12,7 @@ import type {
   Usage,
 } from "@/api/types";
 
-export const USAGE: Usage = { input: 0, output: 0, cachedInput: 0, cacheWrite: 0, reasoning: 0 };
+const USAGE: Usage = { input: 0, output: 0, cachedInput: 0, cacheWrite: 0, reasoning: 0 };
 
 const NO_LIMITS = { turns: null, timeMs: null, tokens: null, costUsd: null };
 

@@ -2,7 +2,7 @@
 
 import type { RunStatus, ThreadSummary } from "@/api/types";
 
-export interface TreeNode {
+interface TreeNode {
   thread: ThreadSummary;
   children: TreeNode[];
 }
@@ -20,7 +20,7 @@ export interface Row {
 export const FILTERS = ["all", "running", "waiting", "ended", "error"] as const;
 export type Filter = (typeof FILTERS)[number];
 
-export interface Wanted {
+interface Wanted {
   search: string;
   filter: Filter;
 }

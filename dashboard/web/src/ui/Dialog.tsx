@@ -7,7 +7,7 @@ interface Props {
   title: string;
   onClose(): void;
   children: ReactNode;
-  /** Without it, the dialog can only be answered. */
+  /** Without it, the dialog has no way out but its own buttons. */
   closable?: boolean;
   wide?: boolean;
 }

@@ -2,7 +2,7 @@
 
 import { useSyncExternalStore } from "react";
 
-export type Theme = "light" | "dark";
+type Theme = "light" | "dark";
 
 const KEPT_AS = "agency.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");

@@ -2,7 +2,7 @@ import { PanelRightIcon } from "lucide-react";
 import { Suspense } from "react";
 import { ThreadHead } from "@/app/thread/ThreadHead";
 import css from "@/app/thread/ThreadPage.module.css";
-import { Banner } from "@/approvals/Banner";
+import { WaitingBanner } from "@/approvals/WaitingBanner";
 import { useThread } from "@/live/hooks";
 import { Link, useQuery } from "@/router/router";
 import { TABS, type Tab, to } from "@/router/routes";
@@ -62,7 +62,7 @@ export default function ThreadPage({ agency, thread, tab }: Props) {
           </Suspense>
         </Boundary>
       </div>
-      {tab !== "chat" && <Banner key={thread} agency={agency} thread={thread} low />}
+      {tab !== "chat" && <WaitingBanner key={thread} agency={agency} thread={thread} low />}
     </>
   );
 }

@@ -5,8 +5,8 @@ import type { Blueprint, Limits } from "@/api/types";
 import { dateTime } from "@/text/format";
 import { Confirm } from "@/ui/Confirm";
 import { JsonField } from "@/ui/JsonField";
+import css from "@/ui/ListAndEditor.module.css";
 import { Refusal } from "@/ui/Refusal";
-import css from "@/views/blueprints/BlueprintsView.module.css";
 import { blueprintOf, type Draft, draftOf, NEW } from "@/views/blueprints/draft";
 
 interface Props {

@@ -3,9 +3,9 @@ import { useAgency, useAgencyStore } from "@/live/hooks";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { Empty, Loading } from "@/ui/Empty";
+import css from "@/ui/ListAndEditor.module.css";
 import { PageHead } from "@/ui/PageHead";
 import { BlueprintForm } from "@/views/blueprints/BlueprintForm";
-import css from "@/views/blueprints/BlueprintsView.module.css";
 
 /** Under this name, a blueprint that is not there yet; no blueprint can have it. */
 const NEW = "+";

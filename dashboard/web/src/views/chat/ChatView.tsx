@@ -1,6 +1,6 @@
 import { ChevronDownIcon } from "lucide-react";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { Banner } from "@/approvals/Banner";
+import { WaitingBanner } from "@/approvals/WaitingBanner";
 import { useAgency, useThread, useThreadStore } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { isActive } from "@/text/format";
@@ -78,7 +78,7 @@ export default function ChatView({ agency, thread }: ThreadViewProps) {
             Latest
           </button>
         )}
-        <Banner agency={agency} thread={thread} />
+        <WaitingBanner agency={agency} thread={thread} />
         <Composer key={thread} store={store} active={isActive(now.run?.status)} />
       </div>
       <SidePanel agency={agency} thread={thread} now={now} />

@@ -19,7 +19,7 @@ const MODES: readonly { when: When; label: string; hint: string }[] = [
 
 const TALLEST = 220;
 
-/** What is half written stays with its thread while somebody looks at others. */
+/** What is half written stays with its thread while the person looks at others. */
 const drafts = new Map<string, string>();
 
 /** Where people write. While a run is in progress, they also say when it is to be heard. */

@@ -15,7 +15,7 @@ interface Props {
   agency: string;
   thread: string;
   now: ThreadNow;
-  /** Who has ordered it, if it is somebody's child. */
+  /** The thread that started it, if it is a child. */
   by: string | null;
   /** Inside another transcript: without ways to change something. */
   nested?: boolean;

@@ -17,7 +17,7 @@ export interface Call {
 }
 
 /** What a reply took. */
-export interface Spent {
+interface Spent {
   model: string;
   tokens: number;
   costUsd: number | null;

@@ -49,7 +49,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
     }
   }, [shown, tail, rows]);
 
-  // Whoever scrolls up wants to read; whoever is at the end wants to see what comes.
+  // A person who scrolls up wants to read; one at the end wants to see what comes.
   const onScroll = useCallback(() => {
     const node = scroller.current;
     if (node && node.scrollHeight - node.scrollTop - node.clientHeight > 3 * ROW) setTail(false);
@@ -165,7 +165,7 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
   );
 }
 
-/** In the place of the rows that nobody sees. */
+/** In the place of the rows that are scrolled out of sight. */
 function Space({ height }: { height: number }) {
   return height > 0 ? (
     <tr>

@@ -1,4 +1,4 @@
-// JSON to look into: what is large is closed until somebody opens it, so that a long conversation costs nothing.
+// JSON to look into: what is large is closed until a person opens it, so that a long conversation costs nothing.
 
 import { useState } from "react";
 import css from "@/views/events/JsonTree.module.css";

@@ -1,13 +1,13 @@
 // Paths as a tree of folders.
 
-export interface TreeFile {
+interface TreeFile {
   readonly kind: "file";
   readonly name: string;
   readonly path: string;
   readonly size: number;
 }
 
-export interface TreeFolder {
+interface TreeFolder {
   readonly kind: "folder";
   readonly name: string;
   readonly path: string;

@@ -12,10 +12,10 @@ import { Toolbar, ToolbarButtons, ToolbarSearch, ZoomButtons } from "@/ui/Toolba
 import { resolvedColor, useTheme } from "@/ui/theme";
 import { fold } from "@/views/graph/folding";
 import css from "@/views/graph/GraphView.module.css";
+import { GraphCanvas } from "@/views/graph/graphCanvas";
 import { layout, lineWidth } from "@/views/graph/layout";
 import { NodeTable } from "@/views/graph/NodeTable";
-import { Picture } from "@/views/graph/picture";
-import { found } from "@/views/graph/search";
+import { nodesMatching } from "@/views/graph/search";
 import type { ThreadViewProps } from "@/views/tabs";
 
 const ZOOM = 1.3;
@@ -43,7 +43,7 @@ function Graph({ agency, thread, events, graph }: Props) {
   const [search, setSearch] = useState("");
   const [table, setTable] = useState(false);
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const hits = useMemo(() => found(graph.nodes, search), [graph, search]);
+  const hits = useMemo(() => nodesMatching(graph.nodes, search), [graph, search]);
   const node = useMemo(() => graph.nodes.find(({ id }) => id === chosen) ?? null, [graph, chosen]);
 
   const drawing = useMemo(() => fold(graph, opened), [graph, opened]);
@@ -56,7 +56,7 @@ function Graph({ agency, thread, events, graph }: Props) {
   );
 
   const canvas = useRef<HTMLDivElement>(null);
-  const picture = useRef<Picture | null>(null);
+  const graphCanvas = useRef<GraphCanvas | null>(null);
   const chooser = useRef(choose);
   chooser.current = choose;
   const [width, setWidth] = useState(0);
@@ -64,8 +64,8 @@ function Graph({ agency, thread, events, graph }: Props) {
   useEffect(() => {
     const container = canvas.current;
     if (container === null) return;
-    const made = new Picture(container, { chosen: (id) => chooser.current(id) });
-    picture.current = made;
+    const made = new GraphCanvas(container, { chosen: (id) => chooser.current(id) });
+    graphCanvas.current = made;
     const watcher = new ResizeObserver(() => {
       setWidth(container.clientWidth);
       made.resize();
@@ -74,18 +74,18 @@ function Graph({ agency, thread, events, graph }: Props) {
     return () => {
       watcher.disconnect();
       made.destroy();
-      picture.current = null;
+      graphCanvas.current = null;
     };
   }, []);
 
   const theme = useTheme();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the colours are those of the theme
-  useEffect(() => picture.current?.theme(), [theme]);
+  useEffect(() => graphCanvas.current?.theme(), [theme]);
 
   useEffect(() => {
     if (!width) return;
     const { nodes, edges } = drawing;
-    picture.current?.show(drawing, layout(nodes, edges, lineWidth(nodes.length, width)));
+    graphCanvas.current?.show(drawing, layout(nodes, edges, lineWidth(nodes.length, width)));
   }, [drawing, width]);
 
   // What a link or a search leads to is brought into sight, and what hides it is opened.
@@ -93,18 +93,18 @@ function Graph({ agency, thread, events, graph }: Props) {
   useEffect(() => {
     if (!width) return;
     const drawn = drawing.nodes.some(({ id }) => id === chosen);
-    picture.current?.select(drawn ? chosen : null);
+    graphCanvas.current?.select(drawn ? chosen : null);
     if (linked.current === null) return;
     const hider = drawing.hidden.get(linked.current);
     if (hider) setOpened((before) => new Set([...before, hider]));
     else {
-      if (drawn) picture.current?.centre(linked.current);
+      if (drawn) graphCanvas.current?.centre(linked.current);
       linked.current = null;
     }
   }, [chosen, drawing, width]);
   useEffect(() => {
     if (!width) return;
-    picture.current?.mark(hits.map(({ id }) => drawing.hidden.get(id) ?? id));
+    graphCanvas.current?.mark(hits.map(({ id }) => drawing.hidden.get(id) ?? id));
   }, [hits, drawing, width]);
 
   const [at, setAt] = useState(0);
@@ -114,7 +114,7 @@ function Graph({ agency, thread, events, graph }: Props) {
     setAt(at + 1);
     linked.current = hit.id;
     setChosen(hit.id);
-    if (hit.id === chosen) picture.current?.centre(hit.id);
+    if (hit.id === chosen) graphCanvas.current?.centre(hit.id);
   };
 
   const folded = drawing.hidden.size > 0;
@@ -151,16 +151,16 @@ function Graph({ agency, thread, events, graph }: Props) {
           </button>
           <ToolbarButtons hidden={table}>
             <ZoomButtons
-              onOut={() => picture.current?.zoom(1 / ZOOM)}
-              onIn={() => picture.current?.zoom(ZOOM)}
-              onFit={() => picture.current?.fit()}
+              onOut={() => graphCanvas.current?.zoom(1 / ZOOM)}
+              onIn={() => graphCanvas.current?.zoom(ZOOM)}
+              onFit={() => graphCanvas.current?.fit()}
             />
             <button
               type="button"
               className="button small"
               title="Save the graph as a picture"
               onClick={async () => {
-                const made = await picture.current?.png(resolvedColor("--bg"));
+                const made = await graphCanvas.current?.png(resolvedColor("--bg"));
                 if (made) saveFile(made, `${thread}-graph.png`);
               }}
             >

@@ -3,7 +3,7 @@ import { graphOf } from "@/run/runGraph";
 import { longRun, Recording } from "@/testing/recording";
 import { fold, isFold } from "@/views/graph/folding";
 import { detour, layout, lineWidth, segments } from "@/views/graph/layout";
-import { found } from "@/views/graph/search";
+import { nodesMatching } from "@/views/graph/search";
 
 const NONE: ReadonlySet<string> = new Set();
 
@@ -37,7 +37,7 @@ describe("folding", () => {
   });
 });
 
-test("of 5,000 events, few nodes are drawn until somebody wants more", () => {
+test("of 5,000 events, few nodes are drawn until a person wants more", () => {
   const events = longRun(720);
   expect(events.length).toBeGreaterThan(5_000);
   expect(fold(graphOf(events), NONE).nodes.length).toBeLessThan(120);
@@ -105,8 +105,8 @@ test("an edge to a later line goes around, and the corners can be found again fr
 
 test("a search finds what has all its words", () => {
   const { nodes } = graphOf(longRun(5));
-  expect(found(nodes, "")).toEqual([]);
-  expect(found(nodes, "TOOL c3").map(({ detail }) => detail)).toEqual(["c3"]);
-  expect(found(nodes, "model").length).toBe(6);
-  expect(found(nodes, "nowhere")).toEqual([]);
+  expect(nodesMatching(nodes, "")).toEqual([]);
+  expect(nodesMatching(nodes, "TOOL c3").map(({ detail }) => detail)).toEqual(["c3"]);
+  expect(nodesMatching(nodes, "model").length).toBe(6);
+  expect(nodesMatching(nodes, "nowhere")).toEqual([]);
 });

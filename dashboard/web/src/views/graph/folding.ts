@@ -1,4 +1,4 @@
-// Long runs are folded: their steps in the middle become a few nodes that stand for many, until somebody opens them.
+// Long runs are folded: their steps in the middle become a few nodes that stand for many, until a person opens them.
 // That is for drawing only; the table beside the graph always has every node.
 
 import type { GraphEdge, GraphNode, RunGraph } from "@/run/runGraph";

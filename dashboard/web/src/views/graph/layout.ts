@@ -1,5 +1,5 @@
 // Where the nodes of a run go. It reads like text: from left to right, what happens at the same time one below the
-// other, and on a new line when there is no more room; a run begins a line. Nodes that are there keep their places when
+// other, and on a new line when there is no more room; a run begins a line. Nodes that are there keep their positions when
 // more come, so a graph that grows does not jump.
 
 import type { GraphEdge } from "@/run/runGraph";
@@ -14,13 +14,13 @@ const RUN_GAP = 30;
 /** A step has its tick, a model call and what that calls for. */
 const STEP = TICK_COLUMN + 2 * COLUMN;
 
-export interface Place {
+export interface Position {
   readonly x: number;
   readonly y: number;
 }
 
 /** What is laid out: a node of the model, or one that stands for several. They come in the order of their edges. */
-export interface Placed {
+interface LayoutNode {
   readonly id: string;
   readonly kind: string;
 }
@@ -32,7 +32,7 @@ const MANY = 600;
 const ASPECT = 1.6;
 
 /**
- * How long lines are: as can be read at once; or, with so many nodes that nobody reads them all, so that the whole has
+ * How long lines are: as can be read at once; or, with more nodes than a person reads, so that the whole has
  * the shape of a screen. That changes when their number has doubled, and not with each of them.
  */
 export function lineWidth(nodes: number, width: number): number {
@@ -42,21 +42,25 @@ export function lineWidth(nodes: number, width: number): number {
   return Math.max(readable, Math.sqrt(ASPECT * area));
 }
 
-export function layout(nodes: readonly Placed[], edges: readonly GraphEdge[], width: number): Map<string, Place> {
+export function layout(
+  nodes: readonly LayoutNode[],
+  edges: readonly GraphEdge[],
+  width: number,
+): Map<string, Position> {
   const ranks = ranksOf(nodes, edges);
-  const places = new Map<string, Place>();
+  const positions = new Map<string, Position>();
   let line = new Line(0);
   for (const node of nodes) {
     const run = node.kind === "run";
     const full = isBreak(node) && line.width + STEP > width;
-    if (places.size && (run || full)) line = new Line(line.bottom + LINE_GAP + (run ? RUN_GAP : 0));
-    places.set(node.id, line.place(ranks.get(node.id) ?? 0, node.kind === "tick" ? TICK_COLUMN : COLUMN));
+    if (positions.size && (run || full)) line = new Line(line.bottom + LINE_GAP + (run ? RUN_GAP : 0));
+    positions.set(node.id, line.place(ranks.get(node.id) ?? 0, node.kind === "tick" ? TICK_COLUMN : COLUMN));
   }
-  return places;
+  return positions;
 }
 
 /** A line ends before a step: what belongs together stays together. */
-function isBreak({ kind }: Placed): boolean {
+function isBreak({ kind }: LayoutNode): boolean {
   return kind === "tick" || kind === "fold";
 }
 
@@ -75,7 +79,7 @@ class Line {
     this.bottom = top + ROW;
   }
 
-  place(rank: number, wide: number): Place {
+  place(rank: number, wide: number): Position {
     let column = this.#columns.get(rank);
     if (column === undefined) {
       column = { middle: this.width + wide / 2, height: 0 };
@@ -90,7 +94,7 @@ class Line {
 }
 
 /** One more than the highest of those that lead to a node. */
-function ranksOf(nodes: readonly Placed[], edges: readonly GraphEdge[]): Map<string, number> {
+function ranksOf(nodes: readonly LayoutNode[], edges: readonly GraphEdge[]): Map<string, number> {
   const before = new Map<string, string[]>();
   for (const { source, target } of edges) {
     const known = before.get(target);
@@ -107,7 +111,7 @@ function ranksOf(nodes: readonly Placed[], edges: readonly GraphEdge[]): Map<str
 }
 
 /** The corners of an edge that leads back, to a later line: out to the right, down, along the gap above the target. */
-export function detour(from: Place, to: Place): Place[] {
+export function detour(from: Position, to: Position): Position[] {
   const side = from.x + NODE_WIDTH / 2 + 16;
   const gap = to.y - ROW / 2 - 8;
   return [
@@ -119,9 +123,9 @@ export function detour(from: Place, to: Place): Place[] {
 
 /** Corners as Cytoscape wants them: how far along the straight line between two nodes, and how far from it. */
 export function segments(
-  from: Place,
-  to: Place,
-  corners: readonly Place[],
+  from: Position,
+  to: Position,
+  corners: readonly Position[],
 ): { weights: number[]; distances: number[] } {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const length = Math.hypot(dx, dy) || 1;

@@ -31,7 +31,7 @@ export default function InboxView({ agency }: { agency: string }) {
             waiting={waiting}
             here={null}
             envelope={null}
-            onAnswered={() => store.answered()}
+            onDecided={() => store.reloadApprovals()}
           />
         )}
       </section>

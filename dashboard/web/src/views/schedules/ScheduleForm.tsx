@@ -3,9 +3,9 @@ import { useAction } from "@/api/hooks";
 import { changeSchedule, createSchedule } from "@/api/schedules";
 import type { Schedule } from "@/api/types";
 import { useAgency } from "@/live/hooks";
+import css from "@/ui/ListAndEditor.module.css";
 import { Refusal } from "@/ui/Refusal";
-import css from "@/views/blueprints/BlueprintsView.module.css";
-import { type Draft, draftOf, newDraft, wantedOf } from "@/views/schedules/wanted";
+import { type Draft, draftOf, newDraft, scheduleOf } from "@/views/schedules/draft";
 
 interface Props {
   agency: string;
@@ -20,7 +20,7 @@ export function ScheduleForm({ agency, schedule, onSaved }: Props) {
   const [draft, setDraft] = useState<Draft>(() => (schedule ? draftOf(schedule) : newDraft(agents[0] ?? "")));
   const set = <K extends keyof Draft>(name: K, value: Draft[K]) => setDraft((before) => ({ ...before, [name]: value }));
   const save = useAction(async () => {
-    const wanted = wantedOf(draft);
+    const wanted = scheduleOf(draft);
     await onSaved(schedule ? await changeSchedule(agency, schedule.id, wanted) : await createSchedule(agency, wanted));
   });
   const submit = (event: FormEvent) => {

@@ -6,11 +6,11 @@ import { to } from "@/router/routes";
 import { dateTime } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { Failed } from "@/ui/Failed";
+import css from "@/ui/ListAndEditor.module.css";
 import { PageHead } from "@/ui/PageHead";
-import css from "@/views/blueprints/BlueprintsView.module.css";
+import { rhythm } from "@/views/schedules/draft";
 import { ScheduleForm } from "@/views/schedules/ScheduleForm";
 import { SchedulePanel } from "@/views/schedules/SchedulePanel";
-import { rhythm } from "@/views/schedules/wanted";
 
 const NEW = "+";
 const EVERY_MS = 5_000;

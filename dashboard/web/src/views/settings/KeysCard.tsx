@@ -110,7 +110,7 @@ export function KeysCard({ agency }: { agency: string }) {
             await reload();
           }}
         >
-          Whoever uses it is shut out at once.
+          Clients that use it are shut out at once.
         </Confirm>
       )}
     </section>

@@ -9,7 +9,7 @@ import { readJson } from "@/ui/JsonField";
 import { Refusal } from "@/ui/Refusal";
 import css from "@/views/settings/SettingsView.module.css";
 
-/** How risky calls are here, and what becomes of those that nobody answers. Not there where a gateway has none. */
+/** How risky calls are here, and what becomes of those that no person decides on. Not shown if the gateway has no policies. */
 export function PolicyCard({ agency }: { agency: string }) {
   const { data, reload } = useLoad(agency, () => getPolicy(agency));
   if (!data) return null;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Schedule } from "@/api/types";
-import { draftOf, localTime, newDraft, rhythm, wantedOf } from "@/views/schedules/wanted";
+import { draftOf, localTime, newDraft, rhythm, scheduleOf } from "@/views/schedules/draft";
 
 const schedule: Schedule = {
   id: "s",
@@ -29,15 +29,15 @@ describe("a schedule", () => {
   });
 
   it("comes back as it was", () => {
-    expect(wantedOf(draftOf(schedule))).toMatchObject({ everyMs: 5_400_000, kind: "interval", name: "report" });
+    expect(scheduleOf(draftOf(schedule))).toMatchObject({ everyMs: 5_400_000, kind: "interval", name: "report" });
     const at = "2026-05-01T10:30:00.000Z";
-    expect(wantedOf(draftOf({ ...schedule, kind: "once", at }))).toMatchObject({ at });
+    expect(scheduleOf(draftOf({ ...schedule, kind: "once", at }))).toMatchObject({ at });
     expect(new Date(localTime(at)).toISOString()).toBe(at);
   });
 
   it("says what is missing", () => {
-    expect(() => wantedOf({ ...newDraft("clerk"), kind: "once" })).toThrow("a date and a time");
-    expect(() => wantedOf({ ...newDraft("clerk"), every: "0" })).toThrow("above 0");
-    expect(() => wantedOf({ ...newDraft("clerk"), kind: "cron", cron: "daily" })).toThrow("five fields");
+    expect(() => scheduleOf({ ...newDraft("clerk"), kind: "once" })).toThrow("a date and a time");
+    expect(() => scheduleOf({ ...newDraft("clerk"), every: "0" })).toThrow("above 0");
+    expect(() => scheduleOf({ ...newDraft("clerk"), kind: "cron", cron: "daily" })).toThrow("five fields");
   });
 });

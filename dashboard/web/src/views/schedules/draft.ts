@@ -67,7 +67,7 @@ export function localTime(iso: string): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-export function wantedOf(draft: Draft): NewSchedule {
+export function scheduleOf(draft: Draft): NewSchedule {
   const { name, agentType, message, kind, timezone, overlap, catchUp } = draft;
   const common = { name: name.trim(), agentType, message, kind, timezone, overlap, catchUp };
   switch (kind) {

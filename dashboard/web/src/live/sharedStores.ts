@@ -1,6 +1,6 @@
 // Stores that are open now, each once, however many parts of the page look at it.
 
-/** Somebody who leaves often comes back at once: another tab of the same thread, a step back in the history. */
+/** People who leave a page often come back at once: another tab of the same thread, a step back in the history. */
 const LINGER_MS = 4_000;
 
 interface Kept<S> {
@@ -9,7 +9,7 @@ interface Kept<S> {
   leaving: ReturnType<typeof setTimeout> | null;
 }
 
-export class Shared<S extends { close(): void }> {
+export class SharedStores<S extends { close(): void }> {
   readonly #make: (...names: string[]) => S;
   readonly #kept = new Map<string, Kept<S>>();
 
@@ -34,7 +34,7 @@ export class Shared<S extends { close(): void }> {
     };
   }
 
-  /** Close everything, as after signing in as somebody else. */
+  /** Close every store, as after signing in as another person. */
   clear(): void {
     for (const [key, entry] of this.#kept) this.#drop(key, entry);
   }

@@ -5,7 +5,7 @@ import type { GraphEdge } from "@/run/runGraph";
 import { SIGNS } from "@/run/words";
 import type { Drawing, Drawn } from "@/views/graph/folding";
 import { isFold } from "@/views/graph/folding";
-import { detour, type Place, segments } from "@/views/graph/layout";
+import { detour, type Position, segments } from "@/views/graph/layout";
 import { styleOf } from "@/views/graph/style";
 
 const LABEL_CHARS = 21;
@@ -17,11 +17,11 @@ const EXPORT_PIXELS = 12_000;
 /** Cytoscape adds a style element to the page, which its policy forbids, unless there is something with this id. */
 const STYLE_ID = "__________cytoscape_stylesheet";
 
-export interface Listener {
+interface Listener {
   chosen(id: string | null): void;
 }
 
-export class Picture {
+export class GraphCanvas {
   readonly #cy: Core;
   #touched = false;
   #shown = 0;
@@ -66,14 +66,14 @@ export class Picture {
   }
 
   /** Draw this in the place of what is there. */
-  show({ nodes, edges }: Drawing, places: ReadonlyMap<string, Place>): void {
+  show({ nodes, edges }: Drawing, positions: ReadonlyMap<string, Position>): void {
     const cy = this.#cy;
     const kept = new Set<string>();
     const fresh: ElementDefinition[] = [];
     cy.batch(() => {
       for (const node of nodes) {
         kept.add(node.id);
-        const place = places.get(node.id) ?? { x: 0, y: 0 };
+        const place = positions.get(node.id) ?? { x: 0, y: 0 };
         const known = cy.getElementById(node.id);
         if (known.empty()) fresh.push({ group: "nodes", data: dataOf(node), position: { ...place } });
         else update(known as NodeSingular, node, place);
@@ -81,7 +81,7 @@ export class Picture {
       for (const edge of edges) {
         kept.add(edge.id);
         const known = cy.getElementById(edge.id);
-        const way = wayOf(edge, places);
+        const way = wayOf(edge, positions);
         if (known.empty()) fresh.push({ group: "edges", data: { ...edge, ...way } });
         else if (known.data("weights") !== way?.weights) known.removeData("weights distances").data(way ?? {});
       }
@@ -94,7 +94,7 @@ export class Picture {
     });
     if (nodes.length && (this.#shown === 0 || (!this.#touched && nodes.length !== this.#shown))) this.home();
     this.#shown = nodes.length;
-    this.container.dataset.drawn = String(cy.nodes().length); // the canvas itself tells nobody what is on it
+    this.container.dataset.drawn = String(cy.nodes().length); // tests cannot see what is on a canvas
   }
 
   select(id: string | null): void {
@@ -173,7 +173,7 @@ export class Picture {
   }
 }
 
-function update(known: NodeSingular, node: Drawn, place: Place): void {
+function update(known: NodeSingular, node: Drawn, place: Position): void {
   const data = dataOf(node);
   if (known.data("text") !== data.text || known.data("status") !== data.status) known.data(data);
   const { x, y } = known.position();
@@ -198,9 +198,9 @@ function cut(text: string): string {
 /** How an edge goes that does not simply lead to the right. */
 function wayOf(
   { source, target }: GraphEdge,
-  places: ReadonlyMap<string, Place>,
+  positions: ReadonlyMap<string, Position>,
 ): { weights: string; distances: string } | undefined {
-  const [from, to] = [places.get(source), places.get(target)];
+  const [from, to] = [positions.get(source), positions.get(target)];
   if (from === undefined || to === undefined || to.x > from.x) return undefined;
   const { weights, distances } = segments(from, to, detour(from, to));
   return { weights: weights.join(" "), distances: distances.join(" ") };

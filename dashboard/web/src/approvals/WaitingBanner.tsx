@@ -1,11 +1,11 @@
 import { useMemo } from "react";
-import css from "@/approvals/Banner.module.css";
+import css from "@/approvals/WaitingBanner.module.css";
 import { WaitingList } from "@/approvals/WaitingList";
 import { waitingAt } from "@/approvals/waiting";
 import { useAgency, useAgencyStore, useThread, useThreadStore } from "@/live/hooks";
 
 /** What the open thread and those below it wait for; `low`, where something else needs the height. */
-export function Banner({ agency, thread, low = false }: { agency: string; thread: string; low?: boolean }) {
+export function WaitingBanner({ agency, thread, low = false }: { agency: string; thread: string; low?: boolean }) {
   const agencyStore = useAgencyStore(agency);
   const threadStore = useThreadStore(agency, thread);
   const { approvals, threads } = useAgency(agency);
@@ -32,8 +32,8 @@ export function Banner({ agency, thread, low = false }: { agency: string; thread
         waiting={waiting}
         here={thread}
         envelope={envelope}
-        onAnswered={() => {
-          agencyStore.answered();
+        onDecided={() => {
+          agencyStore.reloadApprovals();
           threadStore.refresh();
         }}
       />

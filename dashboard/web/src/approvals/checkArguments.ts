@@ -29,7 +29,7 @@ function place(text: string, { message }: Error): string {
   return `, line ${text.slice(0, Number(at)).split("\n").length}`;
 }
 
-export interface Fault {
+interface Fault {
   instanceLocation: string;
   keyword: string;
   error: string;
@@ -67,7 +67,7 @@ function hasInner(faults: readonly Fault[], location: string, keyword: string): 
   );
 }
 
-export function isPlaceholder(value: Json | undefined): boolean {
+function isPlaceholder(value: Json | undefined): boolean {
   return typeof value === "string" && (value.includes(MASKED) || CUT.test(value));
 }
 

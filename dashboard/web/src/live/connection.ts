@@ -1,23 +1,24 @@
-// A line to the gateway that is opened again whenever it breaks: a socket, after longer and longer pauses.
+// A socket to the gateway that is opened again whenever it breaks, after longer and longer pauses.
 //
-// Whoever uses it says where to begin each time (`address()`, with the number of the last event), so that nothing is
-// missed or comes twice, and what to load before (`prepare()`). Its failure also says what a browser does not tell of
-// sockets: whether the gateway is away, which passes, or has refused, which ends the line.
+// Before each opening, the store that uses the connection loads what it needs (`prepare()`) and says where to begin
+// (`address()`, with the number of the last event), so that no event is missed or comes twice. Browsers do not tell why
+// a socket failed, but a failure of `prepare()` does: the gateway is away, which passes, or it has refused, which ends
+// the connection.
 
 import { socketAddress } from "@/api/client";
 import { Problem } from "@/api/problem";
 
 const PAUSE_FIRST = 300;
 const PAUSE_MOST = 8_000;
-/** A line that was open for so long is begun again at once. */
+/** A connection that was open for so long is opened again after the shortest pause. */
 const STABLE = 5_000;
 const GONE = 4404;
 const REVOKED = 4401;
 
 /** `connecting` for the first time, `open`, `waiting` to try again, or `ended` by a refusal or by us. */
-export type LineStatus = "connecting" | "open" | "waiting" | "ended";
+export type ConnectionStatus = "connecting" | "open" | "waiting" | "ended";
 
-/** As much of a WebSocket as a line uses. */
+/** As much of a WebSocket as a connection uses. */
 export interface Socket {
   readonly readyState: number;
   onopen: (() => void) | null;
@@ -28,9 +29,9 @@ export interface Socket {
 
 export type Open = (address: string) => Promise<Socket>;
 
-export const openSocket: Open = async (address) => new WebSocket(await socketAddress(address)) as unknown as Socket;
+const openSocket: Open = async (address) => new WebSocket(await socketAddress(address)) as unknown as Socket;
 
-export interface LineUse {
+interface ConnectionUse {
   address(): string;
   prepare(): Promise<unknown>;
   opened?(): void;
@@ -39,32 +40,32 @@ export interface LineUse {
   open?: Open;
 }
 
-const lines = new Set<Line>();
+const connections = new Set<Connection>();
 
-/** Do not wait any longer: the network is back, or somebody looks at the page again. */
+/** End all pauses now: the network is back, or a person looks at the page again. */
 export function retryAll(): void {
-  for (const line of lines) line.retry();
+  for (const each of connections) each.retry();
 }
 
-export class Line {
-  readonly #use: LineUse;
+export class Connection {
+  readonly #use: ConnectionUse;
   #socket: Socket | null = null;
   #closed = false;
   #skipPause: () => void = () => {};
 
-  status: LineStatus = "connecting";
+  status: ConnectionStatus = "connecting";
   /** What was last in the way. */
   problem: Problem | null = null;
 
-  constructor(use: LineUse) {
+  constructor(use: ConnectionUse) {
     this.#use = use;
-    lines.add(this);
+    connections.add(this);
     void this.#run();
   }
 
   close(): void {
     this.#closed = true;
-    lines.delete(this);
+    connections.delete(this);
     this.#hangUp();
     this.#skipPause();
   }
@@ -73,7 +74,7 @@ export class Line {
     this.#skipPause();
   }
 
-  /** Begin again: something that belongs to the line did not work. */
+  /** Open it again: something that belongs to the connection failed. */
   restart(problem: Problem | null): void {
     this.problem = problem;
     this.#hangUp();
@@ -132,7 +133,7 @@ export class Line {
     });
   }
 
-  #become(status: LineStatus): void {
+  #become(status: ConnectionStatus): void {
     this.status = status;
     this.#use.changed();
   }
