@@ -37,6 +37,7 @@ class Access:
 
     @operation
     async def keys(self) -> list[KeyInfo]:
+        """The keys that count, without their secrets, the oldest first."""
         return self._store.keys()
 
     @operation

@@ -102,10 +102,12 @@ class Agency:
 
     @operation
     async def info(self) -> AgencyInfo:
+        """Its name, when it was created, and its budget."""
         return self._store.info()
 
     @operation
     async def rename(self, name: str) -> AgencyInfo:
+        """Give the agency another name. Its id stays."""
         self._store.rename(checked_name(name))
         return self._store.info()
 

@@ -59,6 +59,7 @@ class Scheduler:
 
     @operation
     async def schedule(self, schedule_id: str) -> ScheduleInfo:
+        """A schedule by its id, with when it is due next."""
         return self._schedules.get(schedule_id)
 
     @operation

@@ -202,6 +202,7 @@ class AgencyThreads:
 
     @operation
     async def thread(self, thread_id: str) -> ThreadMetadata:
+        """What a thread was made as."""
         found = self._store.thread(thread_id)
         if found is None:
             raise NotFound(f"agency {self._context.id!r} has no thread {thread_id!r}")
