@@ -26,7 +26,7 @@ from actors import build
 from actors.address import Address
 from actors.agency.context import checked_name
 from actors.agency.keys import digest
-from actors.agency.store import peek_info
+from actors.agency.peek import peek_info
 from actors.answers import unwrap
 from actors.caller import Caller, Handle, find_directory
 from actors.cluster import local_ray

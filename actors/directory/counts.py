@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 from actors.address import Address, Files
-from actors.agency.store import peek_counts
+from actors.agency.peek import peek_counts
 
 FRESH_SECONDS = 3.0
 REST = 20.0

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from actors.address import Address, Files
-from actors.agency.store import is_unfinished, peek_due, peek_heads
+from actors.agency.peek import is_unfinished, peek_due, peek_heads
 from actors.background import Background
 from actors.directory.activations import Activations
 from actors.directory.agency_services import AgencyServices

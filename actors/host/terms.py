@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from actors.address import Address, Files
-from actors.agency.store import peek_terms
+from actors.agency.peek import peek_terms
 from actors.settings import Settings
 from agency.approvals.rules import NO_POLICY, Policy
 from agency.models.providers.entry import Provider

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from actors.address import Address, Files
 from actors.agency.calls import AgencyCalls
-from actors.agency.store import peek_blueprints
+from actors.agency.peek import peek_blueprints
 from actors.host import tasks
 from actors.host.host_caller import HostCaller
 from actors.host.terms import TermsCache

@@ -15,7 +15,8 @@ from actors.address import Address
 from actors.agency.accounts import Accounts
 from actors.agency.creation import Creation
 from actors.agency.journal import Journal
-from actors.agency.store import STEPS, AgencyStore, is_unfinished, peek_terms
+from actors.agency.peek import is_unfinished, peek_terms
+from actors.agency.store import STEPS, AgencyStore
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo, Budget
 from agency.approvals.rules import NO_POLICY

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from actors.agency import schedules
+from actors.agency.peek import peek_due
 from actors.agency.schedules import QUEUE_MOST, Schedules
-from actors.agency.store import STEPS, AgencyStore, peek_due
+from actors.agency.store import STEPS, AgencyStore
 from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongState
 from agency.events import timestamp
 from agency.schedules.occurrences import instant

@@ -20,7 +20,8 @@ from actors.agency import access, catalogue, scheduling, threads
 from actors.agency import store as agency_store
 from actors.agency.agency import Agency
 from actors.agency.creation import Creation
-from actors.agency.store import AgencyStore, peek_due
+from actors.agency.peek import peek_due
+from actors.agency.store import AgencyStore
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
 from agency.children.parcels import Report

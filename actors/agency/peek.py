@@ -1,0 +1,95 @@
+"""Looking into an agency's file without waking the agency: for hosts, for listings, and for a directory that begins.
+
+A file may be about to be created, be of an older version, or be damaged. Then there is nothing to see, and the agency
+itself reports what is wrong when it is opened.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from actors.agency.store import info_of
+from agency.api.tenancy import AgencyInfo, Budget
+from agency.approvals.rules import Policy
+from agency.define.blueprint import Blueprint
+from agency.errors import NotFound
+from agency.models.providers.entry import Provider
+from agency.store import sqlite
+
+
+def peek_info(path: Path) -> AgencyInfo | None:
+    try:
+        return info_of(_peek(path, "SELECT key, value FROM meta"), path)
+    except NotFound:
+        return None
+
+
+def peek_blueprints(path: Path) -> dict[str, Blueprint]:
+    """An agency's own blueprints, by name."""
+    found = (Blueprint.model_validate(from_json(body)) for (body,) in _peek(path, "SELECT body FROM blueprints"))
+    return {blueprint.name: blueprint for blueprint in found}
+
+
+def peek_terms(path: Path) -> tuple[dict[str, Provider], Budget, Policy] | None:
+    """An agency's own providers, by name, its budget and its policy; None if that cannot be read now."""
+    try:
+        rows = _look(
+            path,
+            "SELECT 'provider', name, body FROM providers "
+            "UNION SELECT key, '', value FROM meta WHERE key IN ('budget', 'policy')",
+        )
+    except sqlite3.Error:
+        return None
+    terms = {kind: body for kind, _, body in rows if kind != "provider"}
+    own = {name: Provider.model_validate_json(body) for kind, name, body in rows if kind == "provider"}
+    budget = Budget.model_validate_json(terms.get("budget", "{}"))
+    return own, budget, Policy.model_validate_json(terms.get("policy", "{}"))
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether the agency was interrupted while it made or deleted threads, or may have more to tell them."""
+    unfinished = "SELECT 1 FROM threads WHERE state <> 'ready' UNION SELECT 1 FROM meta WHERE key = 'deleting'"
+    refused = "SELECT 1 FROM threads WHERE refused = 1 AND reason = 'exhausted'"  # which older files do not have yet
+    return bool(_peek(path, f"{unfinished} LIMIT 1") or _peek(path, f"{refused} LIMIT 1"))
+
+
+def peek_due(path: Path) -> int | None:
+    """When an agency has to be awake for its schedules: at once, if it was interrupted while it started something."""
+    if _peek(path, "SELECT 1 FROM schedule_runs WHERE status IN ('queued', 'starting') LIMIT 1"):
+        return 0
+    rows = _peek(path, "SELECT min(next_at) FROM schedules WHERE next_at IS NOT NULL")
+    return rows[0][0] if rows else None
+
+
+def peek_counts(path: Path) -> tuple[int, int]:
+    """How many threads an agency has, and how many of them wait for a person."""
+    waiting = "SELECT count(*) FROM threads WHERE reason = 'hitl'"
+    leaving = "SELECT count(*) FROM threads WHERE state = 'deleting' AND state <> 'ready'"
+    rows = _peek(path, f"SELECT (SELECT count(*) FROM threads) - ({leaving}), ({waiting})")
+    return rows[0] if rows else (0, 0)
+
+
+def peek_heads(path: Path, threads: Sequence[str]) -> dict[str, int]:
+    """The seqs that threads are known to have reached."""
+    wanted = ",".join("?" * len(threads))
+    return dict(_peek(path, f"SELECT id, head FROM threads WHERE id IN ({wanted})", threads))
+
+
+def _peek(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    try:
+        return _look(path, sql, params)
+    except sqlite3.Error:
+        return []  # being created, or not an agency's
+
+
+def _look(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    if not path.exists():
+        return []
+    with closing(sqlite.connect(path)) as db:
+        return db.execute(sql, params).fetchall()
