@@ -6,6 +6,7 @@ draft that is dropped has changed nothing. `query` sees the draft's own writes: 
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -42,6 +43,7 @@ class Posted(NamedTuple):
 _READ_ONLY: Statement = ("SELECT 1", ())  # makes the store roll back whatever the query does
 
 
+@functools.lru_cache(maxsize=512)  # the same few statements are staged in every commit
 def _first_word(sql: str) -> str:
     return sql.split(maxsplit=1)[0].upper().rstrip(";") if sql.strip() else ""
 

@@ -131,9 +131,9 @@ class Driver:
     def _take_up(self) -> None:
         """Have the machine hand out the effect that it was waiting for."""
         draft = self.run.draft()
-        request = self._poll(draft)
+        request = self._poll(self.run.machine, draft)
         if draft:  # what was being done when a person paused the run begins no more
-            self._save(draft)
+            self._save(self.run.machine, draft)
             self.commit(draft)
         self._go_on(request)
 
@@ -194,23 +194,22 @@ class Driver:
                 checkpoint_at = len(draft.events)
             if machine.outcome is None:  # a tool's result may have ended the run before a cancel does
                 machine.handle(answer)
-        request = self._poll(draft)
+        request = self._poll(machine, draft)
         while (at_once := self._answer_at_once(draft, request)) is not None:
             if isinstance(request, fx.Checkpoint):
                 checkpoint_at = len(draft.events)
             machine.handle(at_once)
-            request = self._poll(draft)
+            request = self._poll(machine, draft)
         self._prepare(draft, request)
         self._deadline.keep(draft, self.run.n, machine.state if machine.pause_reason == "hitl" else None)
-        stored = self._save(draft)
+        stored = self._save(machine, draft)
         if checkpoint_at is not None:
             digest = hashlib.blake2b(stored, digest_size=8).hexdigest()
             draft.events.insert(checkpoint_at, events.checkpoint_saved(digest, len(stored)))
         return request
 
-    def _save(self, draft: Draft) -> bytes:
+    def _save(self, machine: TurnMachine, draft: Draft) -> bytes:
         """Stage the machine as it is now."""
-        machine = self.run.machine
         stored = machine.dump()
         records.save_run(draft, self.run.n, status_of(machine), stored)
         return stored
@@ -235,9 +234,8 @@ class Driver:
         if self.error is None and not self._store.closed:
             self.family.look(self.run.n)
 
-    def _poll(self, draft: Draft) -> fx.Request | None:
+    def _poll(self, machine: TurnMachine, draft: Draft) -> fx.Request | None:
         """Stage the machine's notices; the effect that wants an answer, if there is one."""
-        machine = self.run.machine
         while (effect := machine.poll()) is not None:
             match effect:
                 case fx.Emit(event=event):

@@ -47,6 +47,8 @@ from agency.turn.state import RetryTools, WaitingTools
 
 IN_BATCH = Deferred(waits_for="batch")
 
+Results = list[tuple[PendingCall, Settled]]
+
 
 def distinct(reply: ModelReply) -> ModelReply:
     """The reply, its calls with ids that are there and differ: some models repeat them or leave them out."""
@@ -75,14 +77,14 @@ def pending_call(run: int, effect: int, call: ToolCall, hidden: tuple[str, ...] 
 
 def started(run: int, effect: int, now: int, given: ModelReplied) -> tuple[WaitingTools, list[NewEvent]]:
     """The batch of a reply: calls that a person has to approve keep all others waiting, refused calls have ended."""
-    calls = distinct(given.reply).tool_calls
+    calls = given.reply.tool_calls
     pending = tuple(pending_call(run, effect, call, given.hidden.get(call.id, ())) for call in calls)
     outcomes: dict[str, CallOutcome] = {}
     if given.ask:
         outcomes = {p.id: _deferred(given.ask[p.id], now) if p.id in given.ask else IN_BATCH for p in pending}
     told = [_refused_event(call, given.refused[call.id]) for call in pending if call.id in given.refused]
     state = WaitingTools(effect=effect, calls=pending, outcomes={**outcomes, **given.refused})
-    return state, [*told, *_asked_events(state, given.ask)]
+    return state, told + _asked_events(state, given.ask) if given.ask else told
 
 
 def _deferred(ask: Ask, now: int) -> Deferred:
@@ -117,7 +119,7 @@ def _answered(state: WaitingTools, given: ToolsAnswered) -> tuple[WaitingTools, 
     expected, got = {call.id for call in state.runnable()}, set(given.outcomes)
     if not expected or expected != got:
         raise ResultMismatch(f"effect {given.id} wants outcomes for {sorted(expected)}, got {sorted(got)}")
-    after = replace(state, outcomes={**state.outcomes, **given.outcomes})
+    after = WaitingTools(effect=state.effect, calls=state.calls, outcomes={**state.outcomes, **given.outcomes})
     return after, _asked_events(after, given.outcomes)
 
 
@@ -204,9 +206,9 @@ def _waits(outcome: CallOutcome) -> str | None:
 # Ending.
 
 
-def settled(state: WaitingTools) -> list[tuple[PendingCall, Settled]]:
+def settled(state: WaitingTools) -> Results:
     """Every call of a batch with its result, in the order of the calls."""
-    pairs: list[tuple[PendingCall, Settled]] = []
+    pairs: Results = []
     for pending in state.calls:
         outcome = state.outcomes[pending.id]
         assert outcome.status != "deferred"
@@ -214,10 +216,10 @@ def settled(state: WaitingTools) -> list[tuple[PendingCall, Settled]]:
     return pairs
 
 
-def retry(state: WaitingTools, now: int) -> SleepUntil | None:
+def retry(state: WaitingTools, results: Results, now: int) -> SleepUntil | None:
     """The wait before the calls run again whose policy wants a retry; None if no call does. Nothing of the batch
     reaches the transcript before the last retry is over; a retried call keeps its key."""
-    again = {p.id: o.after_ms for p, o in settled(state) if isinstance(o, Failure) and o.retry == "safe"}
+    again = {p.id: o.after_ms for p, o in results if isinstance(o, Failure) and o.retry == "safe"}
     if not again:
         return None
     calls = tuple(replace(p, attempt=p.attempt + (p.id in again)) for p in state.calls)

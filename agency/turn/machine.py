@@ -287,8 +287,8 @@ class TurnMachine(TurnView):
 
     def _model_replied(self, given: fx.ModelReplied) -> None:
         request, reply = self._awaited(st.WaitingModel, given).request, batch.distinct(given.reply)
-        unknown = set(given.ask) - {call.id for call in reply.tool_calls}
-        if unknown:
+        given = given if reply is given.reply else replace(given, reply=reply)
+        if given.ask and (unknown := set(given.ask) - {call.id for call in reply.tool_calls}):
             raise ResultMismatch(f"approval asked for calls that the reply does not have: {sorted(unknown)}")
         limits.move_clock(self._m, given.at)
         chain.forget_attempts(self._m)
@@ -344,17 +344,18 @@ class TurnMachine(TurnView):
         """Go on with a batch as far as its outcomes allow."""
         after = batch.let_through(state)
         self._outgoing.due = self._outgoing.due or after is not state
-        running, runnable = self._handed_out(state.effect), {call.id for call in after.runnable()}
+        runnable = {call.id for call in after.runnable()}
         deferred = {outcome.waits_for for outcome in after.outcomes.values() if outcome.status == "deferred"}
         if runnable or deferred:
             # The driver runs some of these calls already: they are handed out again only if others join them.
-            self._outgoing.due = self._outgoing.due or not runnable <= running
+            self._outgoing.due = self._outgoing.due or not runnable <= self._handed_out(state.effect)
             self._m.state = after
             self._set_pause("hitl" if "approval" in deferred else None if runnable else "subagent")
             return
         self._set_pause(None)
-        again = batch.retry(after, self._m.now)
-        self._apply(self._mode.on_tools(batch.settled(after)) if again is None else [again])
+        results = batch.settled(after)
+        again = batch.retry(after, results, self._m.now)
+        self._apply(self._mode.on_tools(results) if again is None else [again])
 
     def _handed_out(self, effect: int) -> set[str]:
         """The calls of this batch that the driver is running."""

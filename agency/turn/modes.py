@@ -57,8 +57,10 @@ def _answer(reply: ModelReply, text: str) -> list[Action]:
 
 def tool_message(pending: PendingCall, outcome: Settled) -> Message:
     """What the model reads as the result of its call."""
-    args = shown(pending.call.args, pending.hidden, longest=None)
-    edited = f"(A person changed the arguments to {args}.)\n" if pending.edited else ""
+    edited = ""
+    if pending.edited:
+        args = shown(pending.call.args, pending.hidden, longest=None)
+        edited = f"(A person changed the arguments to {args}.)\n"
     return Message(
         role="tool",
         content=edited + outcome.text,

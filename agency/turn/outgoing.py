@@ -23,7 +23,8 @@ class Outgoing:
         self.due = True
 
     def emit(self, *happened: NewEvent) -> None:
-        self._m.notices += [fx.Emit(event=event) for event in happened]
+        for event in happened:
+            self._m.notices.append(fx.Emit(event=event))
 
     def say(self, messages: Iterable[Message]) -> None:
         """Append messages to the thread; those that come from outside have an id already."""

@@ -85,16 +85,18 @@ class WaitingTools:
         return tuple(call for call in self.calls if call.id not in self.outcomes)
 
     def deferred(self, waits_for: Literal["approval", "child", "batch"]) -> list[PendingCall]:
-        return [call for call in self.calls if self._waits(call.id) == waits_for]
+        return [
+            call
+            for call in self.calls
+            if (outcome := self.outcomes.get(call.id)) is not None
+            and outcome.status == "deferred"
+            and outcome.waits_for == waits_for
+        ]
 
     def asked(self, call_id: str) -> Asked:
         """What a person is asked about a call that waits for one."""
         outcome = self.outcomes[call_id]
         return (outcome.asked if outcome.status == "deferred" else None) or Asked()
-
-    def _waits(self, call_id: str) -> str | None:
-        outcome = self.outcomes.get(call_id)
-        return outcome.waits_for if outcome is not None and outcome.status == "deferred" else None
 
 
 @dataclass(slots=True, kw_only=True)

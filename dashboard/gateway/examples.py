@@ -137,7 +137,7 @@ _APPROVAL = {
     "calls": [{**_CALL, "kind": "approval", "approvalId": _APPROVAL_ID, "expiresAt": None, "onTimeout": "deny"}],
     "code": None,
 }
-_LATE = {"approvalId": _APPROVAL_ID, "code": "ERR_WRONG_STATE", "message": "it was answered already"}
+_LATE = {"approvalId": _APPROVAL_ID, "code": "ERR_WRONG_STATE", "message": "it was decided already"}
 _POLICY = {
     "rules": [
         {"tool": "refund", "when": {"properties": {"cents": {"maximum": 500}}}, "risk": "low"},
