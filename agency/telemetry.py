@@ -68,7 +68,7 @@ OTHER = "_OTHER"
 
 
 @dataclass(slots=True)
-class _Span:
+class _RunSpan:
     """A span under way. `attributes` are known from its beginning, for samplers; `more` comes later."""
 
     id: int
@@ -85,7 +85,7 @@ class _Span:
     message: str | None = None
     """What went wrong, in words; None if texts are not exported."""
 
-    def end(self, at: int) -> _Span:
+    def end(self, at: int) -> _RunSpan:
         self.ended = max(at, self.began)
         return self
 
@@ -130,7 +130,7 @@ class TracingObserver:
         if isinstance(provider, TracerProvider):
             provider.force_flush()
 
-    def _export(self, run_trace: _RunTrace, span: _Span) -> None:
+    def _export(self, run_trace: _RunTrace, span: _RunSpan) -> None:
         tracer = self._tracer or self._global_tracer()
         if tracer is None:
             return
@@ -195,7 +195,7 @@ class _DerivedIds(RandomIdGenerator):
         return False
 
 
-def _under(run_trace: _RunTrace, span: _Span, tracer: Tracer) -> Context:
+def _under(run_trace: _RunTrace, span: _RunSpan, tracer: Tracer) -> Context:
     """Nothing but the span's parent: what else goes on in this process has nothing to do with it."""
     if span.parent is None:
         return Context()
@@ -226,7 +226,7 @@ class _RunTrace:
             "agency.id": thread.agency_id,
             "agency.run.id": run_id(thread.id, run),
         }
-        self.root = _Span(
+        self.root = _RunSpan(
             id=_run_span_id(thread.id, run),
             parent=None,
             name=f"invoke_agent {thread.agent_type}",
@@ -234,11 +234,11 @@ class _RunTrace:
             attributes={"gen_ai.operation.name": "invoke_agent", **self._common},
             links=_link_to_call(thread) if run == 1 else [],
         )
-        self._turn: _Span | None = None
-        self._model: _Span | None = None
-        self._calls: dict[str, _Span] = {}
+        self._turn: _RunSpan | None = None
+        self._model: _RunSpan | None = None
+        self._calls: dict[str, _RunSpan] = {}
 
-    def see(self, seen: Observation) -> list[_Span]:
+    def see(self, seen: Observation) -> list[_RunSpan]:
         """The spans that this has ended, the innermost first."""
         data = seen.data
         match seen.type:
@@ -272,11 +272,11 @@ class _RunTrace:
 
     def _begin(
         self, seen: Observation, parent: int, name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL
-    ) -> _Span:
+    ) -> _RunSpan:
         own = _span_id(self._thread.id, str(seen.seq))
-        return _Span(own, parent, name, seen.at, {**attributes, **self._common}, kind)
+        return _RunSpan(own, parent, name, seen.at, {**attributes, **self._common}, kind)
 
-    def _pause(self, seen: Observation) -> list[_Span]:
+    def _pause(self, seen: Observation) -> list[_RunSpan]:
         """It is noted on the turn. A run that has used up a limit pauses between two turns."""
         if self._turn is not None:
             said = {f"agency.pause.{key}": str(value) for key, value in seen.data.items()}
@@ -284,7 +284,7 @@ class _RunTrace:
         exhausted = seen.type is EventType.RUN_PAUSED and seen.data["reason"] == "exhausted"
         return self._end_turn(seen.at) if exhausted else []
 
-    def _end_run(self, seen: Observation) -> list[_Span]:
+    def _end_run(self, seen: Observation) -> list[_RunSpan]:
         turn, root = self._turn, self.root
         if seen.type is EventType.AGENT_ERROR:
             for span in (turn, root):
@@ -295,7 +295,7 @@ class _RunTrace:
         root.more["agency.outcome"] = _OUTCOMES[seen.type]
         return [*self._end_turn(seen.at), root.end(seen.at)]
 
-    def _end_turn(self, at: int) -> list[_Span]:
+    def _end_turn(self, at: int) -> list[_RunSpan]:
         """End the turn and whatever of it is still under way: it was cut off."""
         ended = [span.end(at) for span in (self._model, *self._calls.values()) if span is not None]
         for span in ended:
@@ -318,7 +318,7 @@ class _RunTrace:
         self._model = self._begin(seen, self._parent, f"chat {model}", given, SpanKind.CLIENT)
         self.root.more.update(asked)
 
-    def _end_model(self, seen: Observation) -> list[_Span]:
+    def _end_model(self, seen: Observation) -> list[_RunSpan]:
         span, self._model = self._model, None
         if span is None:
             return []
@@ -350,7 +350,7 @@ class _RunTrace:
             trace_id = _trace_id(self._thread.agency_id, child, 1)
             span.links.append(Link(SpanContext(trace_id, _run_span_id(child, 1), is_remote=True)))
 
-    def _end_call(self, seen: Observation) -> list[_Span]:
+    def _end_call(self, seen: Observation) -> list[_RunSpan]:
         span, data = self._calls.pop(str(seen.data["callId"]), None), seen.data
         if span is None:
             return []

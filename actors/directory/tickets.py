@@ -13,7 +13,7 @@ MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Ticket:
+class _IssuedTicket:
     grant: str
     until: float
 
@@ -21,12 +21,12 @@ class _Ticket:
 class Tickets:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._held: dict[str, _Ticket] = {}
+        self._held: dict[str, _IssuedTicket] = {}
 
     def add(self, digest: str, grant: str, seconds: float) -> None:
         now = time.monotonic()
         self._held.pop(digest, None)
-        self._held[digest] = _Ticket(grant, now + seconds)
+        self._held[digest] = _IssuedTicket(grant, now + seconds)
         while self._held and (len(self._held) > self._most or next(iter(self._held.values())).until <= now):
             del self._held[next(iter(self._held))]
 

@@ -100,7 +100,7 @@ def _with_cursor(event: Event, cursor: int) -> str:
     return f'{event.model_dump_json()[:-1]},"cursor":{cursor}}}'
 
 
-class _Feed:
+class _AgencyFeed:
     """The latest events of one agency, for all its subscriptions in this process."""
 
     def __init__(self, agency: str) -> None:
@@ -157,7 +157,7 @@ class _Feed:
 class AgencySubscription:
     """One reader of an agency: events as JSON with their cursors, until it is closed or the agency is deleted."""
 
-    def __init__(self, watcher: AgencyWatcher, feed: _Feed, after: int | None) -> None:
+    def __init__(self, watcher: AgencyWatcher, feed: _AgencyFeed, after: int | None) -> None:
         self._watcher = watcher
         self._feed = feed
         self._after = after
@@ -200,20 +200,20 @@ class AgencyWatcher:
 
     def __init__(self, reader: EventReader) -> None:
         self._reader = reader
-        self._feeds: dict[str, _Feed] = {}
+        self._feeds: dict[str, _AgencyFeed] = {}
         self._background = Background("an agency's feed")
 
     def subscribe(self, agency: str, after: int | None = 0) -> AgencySubscription:
         """Every event after a cursor, then those to come; None is from now on."""
         feed = self._feeds.get(agency)
         if feed is None:
-            feed = self._feeds[agency] = _Feed(agency)
+            feed = self._feeds[agency] = _AgencyFeed(agency)
             feed.polling = self._background.go(self._poll(feed))
         subscription = AgencySubscription(self, feed, after)
         feed.followers.add(subscription)
         return subscription
 
-    def drop(self, feed: _Feed, subscription: AgencySubscription) -> None:
+    def drop(self, feed: _AgencyFeed, subscription: AgencySubscription) -> None:
         feed.followers.discard(subscription)
         if not feed.followers:
             self._end(feed)
@@ -225,7 +225,7 @@ class AgencyWatcher:
             self._end(feed)
         await self._background.stop()
 
-    async def catch_up(self, feed: _Feed, after: int) -> EventsPage:
+    async def catch_up(self, feed: _AgencyFeed, after: int) -> EventsPage:
         """A page from the files, as soon as they can be read."""
         waits = RETRIES.delays()
         while True:
@@ -238,7 +238,7 @@ class AgencyWatcher:
                     raise feed.error from error
                 await _rest(feed, error, next(waits))
 
-    async def _poll(self, feed: _Feed) -> None:
+    async def _poll(self, feed: _AgencyFeed) -> None:
         """Keep a feed up to date, as long as it is followed and the agency exists."""
         waits = RETRIES.delays()
         while feed.error is None:
@@ -254,14 +254,14 @@ class AgencyWatcher:
             except (RayError, AgencyError) as error:
                 await _rest(feed, error, next(waits))
 
-    def _end(self, feed: _Feed) -> None:
+    def _end(self, feed: _AgencyFeed) -> None:
         if self._feeds.get(feed.agency) is feed:
             del self._feeds[feed.agency]
         if feed.polling is not None and feed.polling is not asyncio.current_task():
             feed.polling.cancel()
 
 
-async def _rest(feed: _Feed, error: Exception, seconds: float) -> None:
+async def _rest(feed: _AgencyFeed, error: Exception, seconds: float) -> None:
     """Wait before the next try."""
     log.info("the events of agency %s cannot be read yet: %r", feed.agency, error)
     await asyncio.sleep(seconds)

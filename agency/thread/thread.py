@@ -213,7 +213,7 @@ class Thread:
         (a pydantic model or a JSON schema) replace the blueprint's for a run that this starts. `files`, text by path,
         are there when the message is.
         """
-        self._check_alive()
+        self._driver.check_alive()
         invocation = checked_invocation(
             message,
             idempotency_key=idempotency_key,
@@ -226,18 +226,18 @@ class Thread:
 
     async def accept(self, invocation: Invocation) -> Accepted:
         """Take what `send` takes, checked already."""
-        self._check_alive()
+        self._driver.check_alive()
         return await self._acceptor.accept(invocation)
 
     async def put_files(self, files: Mapping[str, str | bytes]) -> None:
         """Give the agent files, by path, in the place of those it has under these paths."""
-        self._check_alive()
+        self._driver.check_alive()
         given = valid(_FILES, dict(files), "files")
         await self._acceptor.put_files(given)
 
     async def delete_file(self, path: str) -> None:
         """Take a file from the agent."""
-        self._check_alive()
+        self._driver.check_alive()
         await self._acceptor.delete_file(path)
 
     async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
@@ -261,10 +261,10 @@ class Thread:
     async def cancel(self) -> None:
         """End the run. Running models and tools are stopped, children too; every call gets a result. Without a run,
         children that work in the background are called back."""
-        self._check_alive()
+        self._driver.check_alive()
         if self._run.active:
             await self._driver.stopping.cancel()
-            self._check_alive()
+            self._driver.check_alive()
         elif self._driver.family.at_work:
             draft = self._run.draft()
             self._driver.family.call_back(draft)
@@ -274,7 +274,7 @@ class Thread:
 
     async def pause(self) -> None:
         """Have the run wait until `resume`. What is being done just now may end; nothing new begins."""
-        self._check_alive()
+        self._driver.check_alive()
         if not self._run.active:
             raise WrongState(f"thread {self.id} has no run in progress")
         if self._run.pause_requested:
@@ -299,12 +299,12 @@ class Thread:
 
     async def budget_lifted(self) -> None:
         """Go on, if it was the agency's budget that was used up; otherwise nothing changes."""
-        self._check_alive()
+        self._driver.check_alive()
         await self._resuming.budget_lifted()
 
     async def receive(self, parcel: Report | Cancel | Note) -> None:
         """Take what another thread sent. Taking it again does nothing."""
-        self._check_alive()
+        self._driver.check_alive()
         await self._receiver.receive(parcel)
 
     def doze(self, after: float) -> None:
@@ -334,12 +334,12 @@ class Thread:
                     await self._feed.wait()
         except TimeoutError:
             pass
-        self._check_alive()
+        self._driver.check_alive()
         return self.run()
 
     def run(self) -> RunEnvelope:
         """The latest run, as it is now."""
-        self._check_alive()
+        self._driver.check_alive()
         stored = records.last_run(self._store)
         if stored is None:
             raise NotFound(f"thread {self.id} has not run yet")
@@ -351,7 +351,7 @@ class Thread:
 
     async def state(self) -> ThreadState:
         """The thread and its latest run, both as they are after the same commit."""
-        self._check_alive()
+        self._driver.check_alive()
         more = await self._pipeline.state(self._store.draft())
         return ThreadState(  # nothing is awaited from here on, so messages and run agree
             messages=tuple(for_people(message, self._pipeline.tools) for message in self._store.messages()),
@@ -364,13 +364,13 @@ class Thread:
 
     async def files(self) -> tuple[FileInfo, ...]:
         """The agent's files, by path."""
-        self._check_alive()
+        self._driver.check_alive()
         kept = await file_sizes(self._pipeline, self._store.draft())
         return tuple(FileInfo(path=path, size=size) for path, size in sorted(kept.items()))
 
     async def read_file(self, path: str) -> bytes:
         """The content of one of the agent's files. Raises `NotFound` if there is none."""
-        self._check_alive()
+        self._driver.check_alive()
         content = await read_file(self._pipeline, self._store.draft(), path)
         if content is None:
             raise NotFound(f"thread {self.id} has no file {path!r:.200}")
@@ -405,9 +405,6 @@ class Thread:
     def _busy(self) -> bool:
         """Whether the run will go on without a person."""
         return self._run.goes_on and self.alive
-
-    def _check_alive(self) -> None:
-        self._driver.check_alive()
 
 
 def _tables(system: AgentSystem, blueprint: Blueprint) -> dict[str, tuple[str, ...]]:
