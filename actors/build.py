@@ -25,7 +25,7 @@ HANDED_OVER = ("OPENAI_", "ANTHROPIC_", FOR_AGENCIES)
 
 
 def environment(entries: Iterable[Provider]) -> dict[str, str]:
-    """What the models' SDKs are configured with here, and what these entries and those of agencies refer to."""
+    """The variables of this process that hosts need: for the models' SDKs, and those that provider entries refer to."""
     named = {reference.removeprefix("env:") for entry in entries for reference in entry.references}
     return {name: value for name, value in sorted(os.environ.items()) if name in named or name.startswith(HANDED_OVER)}
 

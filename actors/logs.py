@@ -31,7 +31,7 @@ _SHARED: list[Processor] = [
 
 
 def _is_true(record: logging.LogRecord) -> bool:
-    """uvicorn takes a socket that was refused with a proper answer for one that was not answered."""
+    """uvicorn logs a WebSocket that was refused with an HTTP response as if it had not been answered at all."""
     return "without completing handshake" not in record.getMessage()
 
 

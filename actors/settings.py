@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     python_path: tuple[str, ...] = ()
     """Where hosts look for the system's module, besides what is installed; this process's folder unless given."""
     namespace: str = "agency"
-    """Ray's: installations in one cluster are told apart by it."""
+    """The Ray namespace. It tells installations in one cluster apart."""
     ray_address: str | None = None
     """The cluster to join; else the one that runs here, else a local one is started."""
     ray_dashboard: bool = False
@@ -88,7 +88,7 @@ def load_system(configured: Settings) -> AgentSystem:
 
 
 def settings(**given: object) -> Settings:
-    """Settings from keywords and the environment; what is wrong with them is said in one line."""
+    """Settings from keywords and the environment. `DefinitionError` says in one line what is wrong with them."""
     try:
         return Settings(**given)  # type: ignore[arg-type]  # that is what it checks
     except ValidationError as error:

@@ -19,8 +19,7 @@ class Access:
 
     @operation
     async def add_key(self, key_id: str, name: str, role: KeyRole, digest: str) -> KeyInfo:
-        """Let in those who show the key with this digest. The caller gives the key's id, so adding it again changes
-        nothing."""
+        """Accept the key with this digest. The caller gives the key's id, so adding it again changes nothing."""
         made = KeyInfo(id=key_id, name=checked_name(name, "a key"), role=role, created_at=timestamp(now_ms()))
         self._store.add_key(made, digest)
         known = self._store.key(key_id)

@@ -53,8 +53,8 @@ class Accounts:
         return code
 
     def _totals(self) -> dict[str, Spent]:
-        """What all threads have used, those that others have started apart. A turn that was begun and then refused is
-        not used yet."""
+        """What all threads have used: root threads and children apart. A turn that was begun and then refused is not
+        used yet."""
         rows = self._store.rows("SELECT whose, spent FROM usage")
         found = {"roots": Spent(), "children": Spent(), **{who: Spent.model_validate_json(body) for who, body in rows}}
         for is_child, begun in self._store.rows(_BEGUN):

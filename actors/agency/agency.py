@@ -137,7 +137,7 @@ class Agency:
     # What the directory has it do.
 
     async def finish(self) -> None:
-        """Carry on with what was interrupted."""
+        """Finish what was interrupted: making threads, deleting them, and telling those that may spend again."""
         if self.deleting:
             await self.delete()
             return

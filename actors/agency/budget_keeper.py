@@ -65,7 +65,7 @@ class BudgetKeeper:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _tell(self, threads: list[str]) -> set[str]:
-        """Those that need not be told again."""
+        """Returns the threads that need not be told again: they know it, or can never be told."""
         at_once = asyncio.Semaphore(TELLING_AT_ONCE)
 
         async def tell(thread_id: str) -> bool:

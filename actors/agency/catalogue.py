@@ -57,7 +57,7 @@ class Catalogue:
 
     @operation
     async def delete_provider(self, name: str) -> None:
-        """Remove one of the agency's own; if it was in the place of the installation's, that one counts again."""
+        """Remove one of the agency's own providers. If it replaced one of the installation, that counts again."""
         if name not in {each for each, *_ in self._store.providers()}:
             raise NotFound(f"the agency has no provider {name!r:.100} of its own")
         self._store.drop_provider(name)
@@ -75,7 +75,8 @@ class Catalogue:
 
     @operation
     async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
-        """Add a blueprint, or change one: what is not given stays as it was. Threads to come get it, at once."""
+        """Add a blueprint, or change one: fields that are not given stay as they were. It counts for threads that are
+        made from now on."""
         name = fields.get("name")
         before = self._blueprint(name) if isinstance(name, str) else None
         known = before.model_dump(mode="json", by_alias=False) if before is not None else {}
@@ -90,7 +91,7 @@ class Catalogue:
 
     @operation
     async def delete_blueprint(self, name: str) -> None:
-        """Remove one of the agency's own; if it was in the place of the code's, that one counts again."""
+        """Remove one of the agency's own blueprints. If it replaced one of the code, that counts again."""
         if self._store.blueprint(name) is None:
             raise NotFound(f"the agency has no blueprint {name!r} of its own")
         self._store.drop_blueprint(name)

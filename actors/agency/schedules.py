@@ -24,10 +24,10 @@ from agency.wire import sayable_text
 
 SCHEDULES_MOST = 1_000
 RUNS_MOST = 1_000
-"""Of one schedule; of those that are over, the oldest go."""
+"""So many runs of one schedule are kept. Of the runs that are over, the oldest are dropped."""
 
 QUEUE_MOST = 10
-"""So many runs of a schedule wait for the one before; what is due then is skipped."""
+"""So many runs of a schedule may wait for the one before. Runs that are due beyond that are skipped."""
 
 LATE_MS = 60_000
 """By how much a start may be late without having been missed."""
@@ -98,8 +98,8 @@ class Schedules:
     def change(
         self, known: ScheduleInfo, wanted: Schedule, status: Literal["active", "paused"] | None, now: int
     ) -> ScheduleInfo:
-        """Put other words or times in a schedule, pause it, or have it go on: from now on, and not with what was due
-        meanwhile."""
+        """Change the message or the times of a schedule, pause it, or have it go on. It goes on from now: runs that
+        were due while it was paused are not made up for."""
         retimed = any(getattr(wanted, name) != getattr(known, name) for name in Timing.model_fields)
         wanted = _anchored(wanted, now)
         if known.status == "done" and not retimed and status is not None:
@@ -141,7 +141,8 @@ class Schedules:
         return due
 
     def take_due(self, now: int, most: int) -> bool:
-        """Write down what comes of what is due, of at most so many schedules; whether there may be more."""
+        """Take what is due of at most so many schedules: write down a run for each, started, queued or skipped. Returns
+        whether there may be more."""
         sql = f"SELECT {_SCHEDULE} FROM schedules WHERE next_at IS NOT NULL AND next_at <= ? ORDER BY next_at LIMIT ?"
         with self._store.transaction() as db:
             rows = db.execute(sql, (now, most)).fetchall()
@@ -177,7 +178,7 @@ class Schedules:
         return found
 
     def _admitted(self, schedule: ScheduleInfo) -> tuple[ScheduleRunStatus, str | None]:
-        """What is to become of a run, in view of those before it; and why, if it is not to be."""
+        """The status of a new run, given the runs before it, and the reason if it is skipped."""
         if schedule.overlap == "allow":
             return "starting", None
         queued = self._queued(schedule.id)
@@ -227,7 +228,7 @@ class Schedules:
         return bool(self._store.rows(f"SELECT 1 FROM schedule_runs WHERE {_WAITING} LIMIT 1", ("queued",)))
 
     def promote(self) -> None:
-        """Let what is queued start, if nothing is before it any more; of schedules that are paused, nothing."""
+        """Let queued runs start that no run is before any more. Runs of paused schedules stay queued."""
         waiting = f"SELECT DISTINCT schedule FROM schedule_runs WHERE {_WAITING}"
         for (schedule_id,) in self._store.rows(waiting, ("queued",)):
             schedule = self.get(schedule_id)

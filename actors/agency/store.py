@@ -220,8 +220,8 @@ class AgencyStore:
     def threads(
         self, after: int, limit: int, *, newest_first: bool = False, **wanted: str | tuple[str, ...] | None
     ) -> list[tuple[int, ThreadSummary]]:
-        """A page of threads with their places in the registry; `wanted` are columns and what is to be in them, or one
-        of what."""
+        """A page of threads with their places in the registry. `wanted` filters: a column, and the value or one of the
+        values that it must have."""
         given = {c: (each,) if isinstance(each, str) else each for c, each in wanted.items() if each is not None}
         where = "".join(f" AND {column} IN ({','.join('?' * len(values))})" for column, values in given.items())
         values = [value for some in given.values() for value in some]
@@ -246,7 +246,7 @@ class AgencyStore:
         return [Creation.model_validate_json(body) for (body,) in rows]
 
     def mark_deleting(self, thread_id: str) -> None:
-        """A thread and all that descends from it are to go."""
+        """Mark a thread and all its descendants: they are to be deleted."""
         sql = (
             "WITH RECURSIVE family (id) AS (SELECT ? UNION SELECT threads.id FROM threads JOIN family "
             "ON threads.parent = family.id) UPDATE threads SET state = 'deleting' WHERE id IN (SELECT id FROM family)"
@@ -254,7 +254,7 @@ class AgencyStore:
         self.write((sql, (thread_id,)), (_CALL_OFF, ()))
 
     def mark_all_deleting(self) -> None:
-        """The agency itself is to go, with all its threads."""
+        """Mark the agency itself with all its threads: they are to be deleted."""
         self.write(("REPLACE INTO meta VALUES ('deleting', 1)", ()), ("UPDATE threads SET state = 'deleting'", ()))
 
     @property
@@ -279,7 +279,7 @@ class AgencyStore:
 
 
 def _prepare(db: sqlite3.Connection, path: Path, create: AgencyInfo | None) -> None:
-    """Bring the file to the newest version, and write who the agency is if it is being created."""
+    """Bring the file to the newest version, and write the agency's id and name if it is being created."""
     if sqlite.version_of(db, path, LAYOUT) == len(STEPS) and create is None:
         return
     with Transaction(db, path, "open"):

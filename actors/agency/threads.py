@@ -65,14 +65,15 @@ class AgencyThreads:
         files: Mapping[str, str] | None = None,
         output_schema: Schema | None = None,
     ) -> ThreadMetadata:
-        """A new thread for an agent, at work if there are messages. With the id of one that was made so, that one."""
+        """A new thread for an agent, at work if there are messages. With the id of a thread that was made so before,
+        that thread."""
         new = self._new_id(thread_id)
         known = self._store.thread(new)
         if known is not None and known.agent_type != agent_type:
             raise WrongState(f"there is a thread {new!r} already, of agent {known.agent_type!r}")
         blueprint = self._catalogue.active(agent_type)
         if output_schema is not None:
-            as_schema(output_schema)  # what is wrong with it is said before anything is made
+            as_schema(output_schema)  # refuses a wrong schema before anything is made
         creation = Creation(
             metadata=known or self._metadata(new, agent_type, request),
             blueprint=blueprint,
@@ -94,8 +95,8 @@ class AgencyThreads:
         thread_id: str | None = None,
         request: RequestContext | None = None,
     ) -> ThreadMetadata:
-        """A new thread that begins as another one was, at work if there are messages. With the id of one that was made
-        so, that one."""
+        """A new thread that begins as another one was, at work if there are messages. With the id of a thread that was
+        made so before, that thread."""
         new = self._new_id(thread_id)
         made = self._store.thread(new)
         if made is None:
@@ -227,8 +228,8 @@ class AgencyThreads:
         reason: PauseReason | tuple[PauseReason, ...] | None = None,
         newest_first: bool = False,
     ) -> ThreadListing:
-        """The threads in the order in which they were made, or in the other one, with what they are doing; `parent`
-        asks for one thread's children."""
+        """The threads and what they are doing, the oldest or the newest first; `parent` asks for one thread's
+        children."""
         if not 1 <= limit <= PAGE_MOST:
             raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads")
         found = self._store.threads(

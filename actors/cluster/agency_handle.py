@@ -104,7 +104,7 @@ class AgencyHandle:
     # Schedules and keys.
 
     async def create_schedule(self, fields: Mapping[str, JsonValue], *, schedule_id: str | None = None) -> ScheduleInfo:
-        """A new schedule (`Schedule` has its fields); with the id of one that is there, that one."""
+        """A new schedule (`Schedule` has its fields). With the id of a schedule that exists, that schedule."""
         return await self._calls.create_schedule(schedule_id or f"sch_{secrets.token_hex(8)}", fields)
 
     async def run_schedule(self, schedule_id: str, *, run_id: str | None = None) -> ScheduleRun:

@@ -73,7 +73,7 @@ class Cluster:
         """
         wanted = configured or settings(**given)
         if start:
-            system = load_system(wanted)  # what is wrong with it shows before anything starts
+            system = load_system(wanted)  # raises before anything starts, if there is something wrong with it
             keys = build.environment([*system.providers.values(), *wanted.providers.values()])
             told = (wanted.system, wanted.python_path, wanted.providers, keys)
             built = await asyncio.to_thread(build.fingerprint, *told)
@@ -154,7 +154,7 @@ class Cluster:
     # Agencies.
 
     async def create_agency(self, name: str, *, agency_id: str | None = None) -> AgencyHandle:
-        """A new agency; with the id of one that is there, that one."""
+        """A new agency. With the id of an agency that exists, that agency."""
         given = checked_name(name)
         address = Address(f"agc_{secrets.token_hex(8)}" if agency_id is None else agency_id)
         info = AgencyInfo(id=address.agency, name=given, created_at=timestamp(now_ms()))
@@ -195,7 +195,7 @@ class Cluster:
         return await self._connection.agency_events(agency_id, after, limit)
 
     async def where(self, addresses: Sequence[Address]) -> Mapping[Address, str]:
-        """The hosts of those that are awake; the others hibernate."""
+        """The hosts of the threads that are awake; the others hibernate."""
         found: Mapping[Address, str] = await self.caller.ask_directory("where", list(addresses))
         return found
 
@@ -211,7 +211,7 @@ async def _described(wanted: Settings, *, start: bool) -> tuple[Handle, Settings
         except WrongState:
             ray.kill(directory)
             raise
-        except ActorDiedError:  # one that was stopped, and whose name is not free yet
+        except ActorDiedError:  # it was stopped, and Ray has not freed its name yet
             await asyncio.sleep(next(waits))
     raise Unavailable("the directory that was stopped does not go away")
 

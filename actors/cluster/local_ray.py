@@ -129,7 +129,7 @@ def listens(address: str) -> bool:
 
 
 def _start(settings: Settings) -> LocalRay:
-    stop(settings.data_dir)  # what is left of one that was killed
+    stop(settings.data_dir)  # a Ray that was killed may have left processes and files
     folder = _folder(settings.data_dir)
     token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", folder / "token"))  # a process can use only one
     if not token.exists():

@@ -179,7 +179,7 @@ class Activations:
     # Calling.
 
     async def call(self, address: Address, method: str, *args: object) -> None:
-        """Call an operation of a thread, for an agency. A thread that no longer exists need not be told."""
+        """Call an operation of a thread, for an agency. Without effect if the thread no longer exists."""
         missed = 0
         for _ in range(ATTEMPTS):
             try:
@@ -254,7 +254,7 @@ class Activations:
                 self.alarms.set(address, now_ms() + WAKE_AGAIN_MS)
 
     async def _host_died(self, host: str, lost: list[Address], *, was_ready: bool) -> None:
-        """Wake elsewhere what was at work in a host that died, as the threads' files tell."""
+        """Wake elsewhere the threads that were at work in a host that died. Their files tell which ones were."""
         opening_there = {address for address in lost if self._opening.get(address) == host}
         for address in lost:
             if (location := self._locations.get(address)) is not None and location.host == host:

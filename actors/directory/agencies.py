@@ -62,7 +62,7 @@ class Agencies:
         return frozenset(agency_id for agency_id, agency in self._awake.items() if agency.watched)
 
     async def finish(self, agency_id: str) -> None:
-        """Have an agency carry on with what was interrupted."""
+        """Have an agency finish what was interrupted."""
         agency = self._open(agency_id)
         with self._serving(agency_id, agency):
             await agency.finish()
@@ -79,7 +79,7 @@ class Agencies:
                 self._forget(agency_id)
 
     def sweep(self, before: float) -> None:
-        """Close those that have not been used since then."""
+        """Close the agencies that have not been used since then."""
         for agency_id, agency in list(self._awake.items()):
             if not self._calls.get(agency_id) and self._used.get(agency_id, 0.0) <= before:
                 agency.close()

@@ -34,7 +34,7 @@ class Alarms:
         self._changed.set()
 
     def no_later(self, address: Address, due: int) -> None:
-        """Set an alarm, unless there is one that rings before."""
+        """Set an alarm, unless an earlier one is set."""
         if (known := self._due.get(address)) is None or due < known:
             self.set(address, due)
 

@@ -113,7 +113,7 @@ class Directory:
         return UpdatesTaken(self._agencies.watched(), left)
 
     async def where(self, addresses: list[Address]) -> dict[Address, str]:
-        """The hosts of those that are awake."""
+        """The hosts of the threads that are awake."""
         await self._lifecycle.started.wait()
         locations = self._activations.locations
         return {address: locations[address].host for address in addresses if address in locations}

@@ -183,7 +183,7 @@ class Fleet:
     # Hosts come and go.
 
     def keep_warm(self) -> None:
-        """Start what is missing of the empty hosts that are kept ready; one at a time if they do not come up."""
+        """Start hosts until enough empty ones are ready on each node; one at a time if hosts fail to start."""
         if not self._stopping:
             for node in self._placement.to_start()[: 1 if self._failures or self._broken else None]:
                 self._start(node)

@@ -46,7 +46,7 @@ class EventsPage:
 
     events: list[NumberedEvent]
     upto: int
-    """The cursor with which to go on; if it is the one that was asked for, this is all there is."""
+    """The cursor to go on after. If it is the cursor that was asked for, there are no more events."""
     born: str
     """When the agency was created, which tells it from another one that had its id before."""
 

@@ -78,7 +78,7 @@ class Consumer:
         return {followed.address for followed in self._followed.values()}
 
     def follow(self, number: int, address: Address, thread: FollowedThread | None, after: int) -> None:
-        """Follow a thread after a seq; one that is not awake is gone."""
+        """Follow a thread after a seq. Without a thread, the consumer learns with its next pull that it is gone."""
         self.drop(number)
         if thread is None:
             self._gone.append(number)

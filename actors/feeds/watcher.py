@@ -194,8 +194,8 @@ class Watcher:
             log.info("%s has died: %s", pulls.name, type(error).__name__)
         if self._pulls.get(pulls.name) is pulls:
             del self._pulls[pulls.name]
-        for subscription, n in pulls.followed.values():
-            self._background.go(self._attach(subscription, n))
+        for subscription, activation in pulls.followed.values():
+            self._background.go(self._attach(subscription, activation))
 
     def _hand_out(self, pulls: _HostPulls, batch: FeedBatch) -> None:
         for number, events in batch.fed:

@@ -1,4 +1,4 @@
-"""Locks by address: opening and closing of one thread happen one after the other, those of others side by side."""
+"""Locks by address: a thread is opened and closed by one task at a time, different threads side by side."""
 
 from __future__ import annotations
 
