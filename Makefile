@@ -6,7 +6,8 @@ WEB := dashboard/web
 API_TYPES := $(WEB)/src/api/schema.gen.ts
 ARGS ?=
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# Compiled files are kept, whatever the environment says: tests start many processes, and each would compile all anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # Node is the machine's, or else the one that the set-up takes from PyPI and puts before it.
 NODE_IS_NEW := node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)'
