@@ -12,12 +12,14 @@ ROWS = [line for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines() if 
 
 
 def named(row: str) -> list[Path]:
-    """The files and folders of a row; a bare file name is in the folder of the name before it."""
+    """The files and folders of a row. A bare name is in the folder of the last path before it."""
     found: list[Path] = []
     folder = ROOT
     for name in re.findall(r"`([\w./-]+(?:\.py|\.md|/))`", row.split(" | ", 1)[1]):
-        path = (ROOT if "/" in name.rstrip("/") or (ROOT / name).exists() else folder) / name
-        folder = path if name.endswith("/") else path.parent
+        whole = "/" in name.rstrip("/") or (ROOT / name).exists()
+        path = (ROOT if whole else folder) / name
+        if whole:
+            folder = path if name.endswith("/") else path.parent
         found.append(path)
     return found
 
