@@ -14,10 +14,18 @@ export default defineConfig({
     assetsInlineLimit: 0, // the page's policy allows files of its own, and no data: addresses
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
-    // One file for all icons: alone, each of those that several views share would be a file of 200 bytes.
+    // One file for all icons and one for what nearly all views share: alone, many of these modules would be files of a
+    // few hundred bytes, which compress badly and cost a request each. React stays out of both: the icons need it, and
+    // the shared views need the icons, so that the two files would import each other and neither could begin.
     rolldownOptions: {
       output: {
-        codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: "icons", test: /lucide-react/ }] },
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: [
+            { name: "icons", test: /lucide-react/ },
+            { name: "base", test: /\/src\//, minShareCount: 7 },
+          ],
+        },
       },
     },
   },
