@@ -1,4 +1,4 @@
-"""The 23 events of a thread: their names, their data, and the only place where they are made.
+"""The events of a thread: their names, their data, and the only place where they are made.
 
 A stored event has a `seq` that counts from 1 without a gap. `model.delta` is broadcast and never stored, so its
 `seq` is None: a reader that comes late gets the text so far in one delta. The run that an event belongs to is kept

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names files that are there."""
+"""ARCHITECTURE.md names files that are there, in its map and in its recipes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROWS = [line for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines() if line.startswith("| ")]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text()
+ROWS = [line for line in TEXT.splitlines() if line.startswith("| ")]
 
 
 def named(row: str) -> list[Path]:
@@ -22,6 +23,13 @@ def named(row: str) -> list[Path]:
             folder = path if name.endswith("/") else path.parent
         found.append(path)
     return found
+
+
+def test_the_recipes_name_what_is_there() -> None:
+    recipes = TEXT.partition("## Recipes")[2].partition("\n## ")[0]
+    paths = re.findall(r"`([\w.-]+/[\w./-]*)`", recipes)
+    assert len(paths) > 40
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if " | " in row and named(row)])

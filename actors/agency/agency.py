@@ -72,7 +72,7 @@ class Agency:
     async def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call an operation of one of its parts by name."""
         for part in self._parts:
-            if (method := _OPERATIONS[type(part)].get(name)) is not None:
+            if (method := AGENCY_OPERATIONS[type(part)].get(name)) is not None:
                 return await method(part, *args, **kwargs)
         raise AgencyError(f"an agency has no operation {name!r:.100}")
 
@@ -164,12 +164,12 @@ class Agency:
             self._budget.paused_exhausted()
 
 
-_OPERATIONS: dict[type[object], Mapping[str, Operation]] = {
+AGENCY_OPERATIONS: dict[type[object], Mapping[str, Operation]] = {
     part: operations_of(part)
     for part in (Agency, AgencyThreads, BudgetKeeper, JournalFeed, Access, Catalogue, Scheduler, ThreadDeletion)
 }
 _INDEX_OPERATIONS = frozenset(
-    name for found in _OPERATIONS.values() for name, method in found.items() if is_index_operation(method)
+    name for found in AGENCY_OPERATIONS.values() for name, method in found.items() if is_index_operation(method)
 )
 
 

@@ -1,8 +1,9 @@
 """The SystemAgent: one agent thread as an actor in a host. While it is awake it is a `Thread`; asleep, it is a file.
 
 It adds to the thread what only an actor has: the number of its activation, the calls that it serves, and when it was
-last used. Calls go to the thread itself; what a client may call is the table `OPERATIONS`. The thread makes changes
-atomic by never awaiting while its run changes, so calls need no lock, and reads do not wait for a model call.
+last used. Calls go to the thread itself; what other processes may call is in `THREAD_OPERATIONS`, or is marked with
+`@operation` here. The thread makes changes atomic by never awaiting while its run changes, so calls need no lock, and
+reads do not wait for a model call.
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ class SystemAgent:
         """Call an operation by its name."""
         self._calls += 1
         try:
-            if (of_thread := _OF_THREAD.get(name)) is not None:
+            if (of_thread := THREAD_OPERATIONS.get(name)) is not None:
                 return await of_thread(self.thread, *args, **kwargs)
-            if (own := _OWN.get(name)) is not None:
+            if (own := OWN_OPERATIONS.get(name)) is not None:
                 return await own(self, *args, **kwargs)
             raise AgencyError(f"a thread has no operation {name!r:.100}")
         finally:
@@ -120,7 +121,7 @@ class SystemAgent:
         return [event.model_dump_json() for event in found]
 
 
-_OF_THREAD = operations(
+THREAD_OPERATIONS = operations(
     Thread.accept,
     Thread.decide,
     Thread.approve,
@@ -139,7 +140,7 @@ _OF_THREAD = operations(
     Thread.receive,
     Thread.budget_lifted,
 )
-_OWN = operations_of(SystemAgent)
+OWN_OPERATIONS = operations_of(SystemAgent)
 
 
 def _make_fork(path: Path, metadata: ThreadMetadata, cut: Cut, storage: Storage) -> None:

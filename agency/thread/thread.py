@@ -1,4 +1,8 @@
-"""A thread that is awake: what its users call. The work itself is the driver's."""
+"""A thread that is awake: what its users call. Each method checks that the thread is usable and hands over to the part
+that owns the state: accepting, resuming, receiving, announcing, and the driver for the run itself.
+
+Large because it is the one list of what can be done with a thread.
+"""
 
 from __future__ import annotations
 

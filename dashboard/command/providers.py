@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from agency.api.bodies import ProviderPage
 from agency.errors import InvalidInput
-from agency.models.providers.entry import Api, Provider
+from agency.models.providers.entry import ApiName, Provider
 from agency.wire import explain
 from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json, print_table
 from dashboard.command.terminal.rendering import moment
@@ -40,7 +40,7 @@ def list_providers(
 @providers.command("put")
 def put_provider(
     name: Annotated[str, typer.Argument(help="The word before the colon in model names.", show_default=False)],
-    api: Annotated[Api, typer.Option(help="The API that the provider speaks.")] = "openai",
+    api: Annotated[ApiName, typer.Option(help="The API that the provider speaks.")] = "openai",
     base_url: Annotated[
         str | None, typer.Option(help="The provider's address, such as https://host/v1.", show_default=False)
     ] = None,

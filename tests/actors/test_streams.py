@@ -10,7 +10,7 @@ import pytest
 
 from actors import Cluster, ThreadHandle
 from agency import Event, EventType
-from agency.models.providers.entry import Api, Price, Provider
+from agency.models.providers.entry import ApiName, Price, Provider
 from tests.support.clusters import Install, follow
 from tests.support.model_script import Counts, Reply
 from tests.support.model_server import ModelServer
@@ -29,7 +29,7 @@ async def kill_home(cluster: Cluster, thread: ThreadHandle) -> None:
 
 @pytest.mark.kills
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
-async def test_a_reply_that_was_being_streamed_when_its_host_was_killed_comes_whole(api: Api, install: Install) -> None:
+async def test_a_reply_that_was_streamed_when_its_host_was_killed_comes_whole(api: ApiName, install: Install) -> None:
     reply = Reply(text=WORDS, delay=0.1, usage=Counts(input=100, output=40))
     async with ModelServer([reply, reply.model_copy(update={"delay": 0.0})]) as server:
         address = f"{server.url}/v1" if api == "openai" else server.url

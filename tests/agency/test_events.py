@@ -1,4 +1,4 @@
-"""All 23 events are really emitted, in an order that tells the story."""
+"""All events are really emitted, in an order that tells the story."""
 
 from __future__ import annotations
 

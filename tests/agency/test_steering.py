@@ -503,9 +503,10 @@ async def test_a_run_that_has_used_up_a_limit_hears_an_interruption_when_it_goes
         assert await ended(thread) == "to hurry"
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("at", ["model", "tools", "approval"])
 def test_a_message_that_interrupts_is_on_disk_before_it_does_and_does_so_after_a_death(at: str, tmp_path: Path) -> None:
-    """The process dies right after it has taken the message; whoever opens the file goes on with it."""
+    """The process dies right after it has taken the message; the next process that opens the file goes on with it."""
     desk = Desk(tmp_path)
 
     def script(request: ModelRequest) -> Line | Awaitable[Line]:

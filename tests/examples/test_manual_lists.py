@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import agency
+import middleware
 from actors import Metrics, Settings
 from agency import Blueprint, EventType, FileKeeper, Limits, Middleware, ModelParams, Provider, Snapshot
 from agency.client import Agency, Client, Thread
@@ -82,6 +83,12 @@ def test_fields_are_listed_with_the_names_that_they_have_as_json() -> None:
 def test_every_hook_is_listed() -> None:
     hooks = {name for name in public(Middleware) if name not in {"name", "tags", "config_model", "tables", "check"}}
     assert listed("middleware.md", "hook | when") == hooks
+
+
+def test_every_stock_middleware_is_listed() -> None:
+    assert listed("middleware.md", "middleware | tools") == set(middleware.__all__)
+    reference = (DOCS / "reference" / "middleware.md").read_text()
+    assert set(re.findall(r"^::: middleware\.(\w+)", reference, re.MULTILINE)) == set(middleware.__all__)
 
 
 def test_every_event_is_listed() -> None:

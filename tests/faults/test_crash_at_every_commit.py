@@ -29,9 +29,9 @@ from agency import (
 )
 from agency.store.peek import holds_thread
 from agency.store.store import ThreadStore
-from agency.testing import Line, ScriptedModel, call, die_at_commit
+from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
-from tests.support.crashes import ENDS, IN_DOUBT, PARTS, commits_of, in_a_process, started
+from tests.support.crashes import ENDS, IN_DOUBT, PARTS, commits_of, in_a_process, killed_at, started
 
 
 def build(folder: Path) -> AgentSystem:
@@ -134,11 +134,7 @@ async def operate_first(boss: Thread) -> None:
 
 
 def crash(folder: Path, n: int, when: Literal["before", "after"]) -> int:
-    def work() -> None:
-        die_at_commit(n, when)
-        asyncio.run(operate(folder))
-
-    return in_a_process(work)
+    return killed_at(n, when, lambda: asyncio.run(operate(folder)))
 
 
 class Threads:

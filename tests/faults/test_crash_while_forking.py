@@ -11,8 +11,7 @@ import pytest
 
 from agency import LocalRuntime, Message
 from agency.store.peek import holds_thread
-from agency.testing import die_at_commit
-from tests.support.crashes import in_a_process
+from tests.support.crashes import in_a_process, killed_at
 from tests.support.forked_story import build, events_of, fork, state_of, tell
 from tests.support.thread_files import messages_of
 
@@ -29,11 +28,7 @@ async def operate(folder: Path) -> None:
 
 
 def crash(folder: Path, n: int, when: Literal["before", "after"]) -> int:
-    def work() -> None:
-        die_at_commit(n, when)
-        asyncio.run(operate(folder))
-
-    return in_a_process(work)
+    return killed_at(n, when, lambda: asyncio.run(operate(folder)))
 
 
 def contents(messages: list[Message]) -> list[str]:

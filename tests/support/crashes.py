@@ -6,11 +6,13 @@ import asyncio
 import os
 import traceback
 from collections.abc import Callable
+from typing import Literal
 
 from agency import (
     EventType,
     Thread,
 )
+from agency.testing import die_at_commit
 
 ENDS = {EventType.TOOL_OUTPUT, EventType.TOOL_ERROR}
 PARTS = 4
@@ -28,6 +30,17 @@ async def started(thread: Thread, call_id: str) -> None:
         async for event in thread.events():
             if event.type == EventType.TOOL_STARTED and event.data["callId"] == call_id:
                 return
+
+
+def killed_at(n: int, when: Literal["before", "after"], work: Callable[[], None]) -> int:
+    """Do something in a forked process that is killed before or after its n-th commit; its exit status. It is 0 if the
+    work has fewer commits: a test that tries every commit ends there."""
+
+    def until_killed() -> None:
+        die_at_commit(n, when)
+        work()
+
+    return in_a_process(until_killed)
 
 
 def in_a_process(work: Callable[[], None]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from agency import Message, ModelParams, ModelReply, ModelRequest, ToolSpec
 from agency.models.interface import Model
 from agency.models.providers import STOCK, open_provider
-from agency.models.providers.entry import Api, Provider
+from agency.models.providers.entry import ApiName, Provider
 
 PATIENCE = 20.0
 
@@ -43,7 +43,7 @@ async def ask(
     return await asked.respond(request, ([] if heard is None else heard).append)
 
 
-def api_of(provider: str) -> Api:
+def api_of(provider: str) -> ApiName:
     return "openai" if provider == "openai" else "anthropic"
 
 

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstra
 from agency.models.interface import Capability
 from agency.wire import Wire
 
-Api = Literal["openai", "anthropic"]
+ApiName = Literal["openai", "anthropic"]
 """The API that is spoken: Chat Completions, or Messages."""
 
 TIMEOUT_MS = 120_000
@@ -131,7 +131,7 @@ class Provider(Wire):
     # A user may write a key where a reference belongs, and errors reach more people than keys may.
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    api: Api
+    api: ApiName
     base_url: Annotated[str, Field(max_length=2_000), AfterValidator(_address)] | None = None
     """As the SDKs want it: one of the `openai` kind ends in `/v1` or the like, one of the `anthropic` kind does not."""
     key: Reference | None = None

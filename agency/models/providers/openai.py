@@ -87,7 +87,7 @@ class ChatCompletions:
             return None
         if self._entry.base_url is not None:
             client.organization = client.project = client.admin_api_key = None  # another server must not get OpenAI's
-            client._custom_headers = dict(headers)  # nor is what OPENAI_CUSTOM_HEADERS says
+            client._custom_headers = dict(headers)  # nor OPENAI_CUSTOM_HEADERS
         return client if client.api_key else None
 
     def secrets(self, client: AsyncOpenAI) -> Sequence[str | None]:

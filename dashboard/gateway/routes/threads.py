@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, status
 
 from actors import ThreadHandle
+from actors.host.system_agent import WAIT_MOST
 from agency.api import bodies as api
 from agency.api.tenancy import ThreadSummary
 from agency.approvals.pending import PendingToolCall
@@ -23,8 +24,6 @@ from dashboard.gateway.request_context import request_context
 from dashboard.gateway.routes.agencies import derived
 
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["threads"])
-
-WAIT_MOST = 300.0
 
 
 @router.get("/agents", dependencies=[Viewer], responses=refusals(404))

@@ -1,5 +1,5 @@
 // Names for what goes over the wire. The types are generated from the gateway's OpenAPI document (schema.gen.ts, made
-// by `make setup`), so that they cannot drift: a field that the gateway gains or loses shows up here, or in `tsc`.
+// by `make tools`), so that they cannot drift: a field that the gateway gains or loses shows up here, or in `tsc`.
 // Only what the document does not describe is written by hand: which events are stored, and deltas.
 
 import type { Json, JsonObject } from "@/api/json";
