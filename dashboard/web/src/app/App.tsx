@@ -28,6 +28,7 @@ export function App() {
 
 function Session({ renew }: { renew(): void }) {
   const { problem } = useStore(agencies);
+  const [refused, setRefused] = useState(false);
   useEffect(() => {
     void loadAgencies();
     const back = () => {
@@ -40,5 +41,7 @@ function Session({ renew }: { renew(): void }) {
       document.removeEventListener("visibilitychange", back);
     };
   }, []);
-  return problem?.status === 401 ? <SignIn onDone={renew} /> : <Shell renew={renew} />;
+  // The list and an agency's feed may both be refused, one after the other: one form, so that typed text stays.
+  const signedOut = refused || problem?.status === 401;
+  return signedOut ? <SignIn onDone={renew} /> : <Shell onRefused={() => setRefused(true)} />;
 }

@@ -5,7 +5,6 @@ import { ConnectionNote } from "@/app/ConnectionNote";
 import { useNotifications } from "@/app/notifications";
 import { pageFor } from "@/app/pages";
 import css from "@/app/Shell.module.css";
-import { SignIn } from "@/app/SignIn";
 import { Shortcuts, useShortcuts } from "@/app/shortcuts";
 import { Sidebar } from "@/app/sidebar/Sidebar";
 import { useAgency } from "@/live/hooks";
@@ -18,7 +17,7 @@ import { Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
 
 /** Sidebar and page. On a phone the sidebar lies over the page when it is wanted. */
-export function Shell({ renew }: { renew(): void }) {
+export function Shell({ onRefused }: { onRefused(): void }) {
   const route = useRoute();
   const { list } = useStore(agencies);
   const named = "agency" in route ? route.agency : null;
@@ -88,7 +87,7 @@ export function Shell({ renew }: { renew(): void }) {
         </main>
       </div>
       <ConnectionNote agency={agency} thread={route.view === "thread" ? route.thread : null} />
-      {agency && <AgencyWatch key={agency} agency={agency} route={route} renew={renew} />}
+      {agency && <AgencyWatch key={agency} agency={agency} route={route} onRefused={onRefused} />}
       {dialog === "thread" && agency && <NewThreadDialog agency={agency} onClose={() => setDialog(null)} />}
       {dialog === "help" && <Shortcuts onClose={() => setDialog(null)} />}
     </div>
@@ -96,7 +95,7 @@ export function Shell({ renew }: { renew(): void }) {
 }
 
 /** What goes on with an agency wherever one is: the tab's title, notifications, and a key that was revoked. */
-function AgencyWatch({ agency, route, renew }: { agency: string; route: Route; renew(): void }) {
+function AgencyWatch({ agency, route, onRefused }: { agency: string; route: Route; onRefused(): void }) {
   const { approvals, loaded, problem } = useAgency(agency);
   const { list } = useStore(agencies);
   const name = list?.find((each) => each.id === agency)?.name;
@@ -108,5 +107,9 @@ function AgencyWatch({ agency, route, renew }: { agency: string; route: Route; r
       document.title = "Agency";
     };
   }, [waiting, name]);
-  return problem?.status === 401 && "agency" in route ? <SignIn onDone={renew} /> : null;
+  const refused = problem?.status === 401 && "agency" in route;
+  useEffect(() => {
+    if (refused) onRefused();
+  }, [refused, onRefused]);
+  return null;
 }
