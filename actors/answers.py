@@ -35,7 +35,7 @@ async def answer(work: Awaitable[Value]) -> Value | Refusal:
     except AgencyError as error:
         return Refusal(error.code, str(error))
     except Exception as error:
-        log.exception("an internal error")
+        log.exception("unexpected error in a call from another process")
         return Refusal(AgencyError.code, f"{type(error).__name__}: {error}")
 
 

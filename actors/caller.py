@@ -41,7 +41,7 @@ class HostGone(RayError):
 
 
 class Replaced(RayError):
-    """The directory was stopped, and another is in its location."""
+    """The directory was stopped, and another has taken its place."""
 
 
 @dataclass(frozen=True, slots=True)

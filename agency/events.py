@@ -102,8 +102,8 @@ def run_started() -> NewEvent:
     return NewEvent(EventType.RUN_STARTED, {})
 
 
-def run_tick(step: int) -> NewEvent:
-    return NewEvent(EventType.RUN_TICK, {"step": step})
+def run_tick(turn: int) -> NewEvent:
+    return NewEvent(EventType.RUN_TICK, {"step": turn})
 
 
 def run_paused(reason: str, code: str | None = None) -> NewEvent:

@@ -1,4 +1,4 @@
-"""Human in the loop: before a risky call runs, a person approves it, edits it, denies it or answers in its place.
+"""Human in the loop: before a risky call runs, a person approves it, edits it, denies it or responds in its place.
 
 Low risk runs, medium and high ask. How risky a call is, is said by the agency's rules, then by those of the blueprint,
 then by the tool (`agency.approvals`); tools that are listed by name always ask. The whole batch waits, so nothing of it
@@ -16,8 +16,8 @@ from agency import HookContext, Middleware, ModelReply, OnTimeout, Plan, Rule, r
 
 
 class HitlConfig(BaseModel):
-    """`tools` are those that need a person's approval whatever their risk, `rules` say how risky calls are. Without an
-    answer within `timeout_ms`, a call is denied, or approved if `on_timeout` says so."""
+    """`tools` are those that need a person's approval whatever their risk, `rules` say how risky calls are. Without a
+    decision within `timeout_ms`, a call is denied, or approved if `on_timeout` says so."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 

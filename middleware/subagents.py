@@ -122,7 +122,7 @@ async def wait_for_tasks(
 
 @tool
 async def cancel_task(
-    task: Annotated[str, Field(description="The task to call back.")],
+    task: Annotated[str, Field(description="The task to cancel.")],
     ctx: ToolContext,
 ) -> str:
     """Stop a task in the background."""
@@ -136,7 +136,7 @@ async def send_message(
     text: Annotated[str, Field(min_length=1, description="What to say.")],
     ctx: ToolContext,
 ) -> str:
-    """Say something to another agent of the family that is at work; it reads it at its next step."""
+    """Say something to another agent of the family that is at work; it reads it at its next turn."""
     ctx.send(to, text)
     return "Sent."
 

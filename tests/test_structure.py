@@ -49,9 +49,11 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def has_reason(path: Path) -> bool:
+def allowed(most: int, path: Path) -> int:
+    """How much a file may have of something: half as much again with a reason, and never more than that."""
     docstring = ast.get_docstring(parsed(path)) or ""
-    return any(line.startswith(REASON) for line in docstring.splitlines())
+    reason = any(line.startswith(REASON) for line in docstring.splitlines())
+    return most * 3 // 2 if reason else most
 
 
 def classes(path: Path) -> list[ast.ClassDef]:
@@ -73,15 +75,14 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def test_no_module_is_too_long() -> None:
-    lengths = {named(path): len(path.read_text().splitlines()) for path in source_files() if not has_reason(path)}
-    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+    lengths = {path: len(path.read_text().splitlines()) for path in source_files()}
+    assert {named(path): lines for path, lines in lengths.items() if lines > allowed(MOST_LINES, path)} == {}
 
 
 def test_no_class_has_too_many_methods() -> None:
-    counts = {f"{named(path)}: {each.name}": methods(each) for path in source_files() for each in classes(path)}
-    reasons = {named(path) for path in source_files() if has_reason(path)}
+    counts = {(path, each.name): methods(each) for path in source_files() for each in classes(path)}
     large = {
-        name: count for name, count in counts.items() if count > MOST_METHODS and name.split(":")[0] not in reasons
+        f"{named(path)}: {name}": count for (path, name), count in counts.items() if count > allowed(MOST_METHODS, path)
     }
     assert large == {}
 

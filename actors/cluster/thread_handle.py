@@ -35,7 +35,7 @@ WAIT_PIECE = 20.0
 class ThreadHandle:
     def __init__(self, connection: Connection, address: Address, created: ThreadMetadata | None = None) -> None:
         if not address.thread:
-            raise InvalidInput("a thread has an id")
+            raise InvalidInput("give the thread's id")
         self._connection = connection
         self.address = address
         self.created = created
@@ -111,7 +111,7 @@ class ThreadHandle:
         output_schema: Schema | None = None,
         when: When = "next_step",
     ) -> Accepted:
-        """Start a run with a message. During a run, the message joins it at its next step, or starts the run after it
+        """Start a run with a message. During a run, the message joins it at its next turn, or starts the run after it
         (`next_run`), or interrupts what is being done (`now`). `limits` and `output_schema` are in the place of the
         blueprint's, for a run that this starts."""
         invocation = checked_invocation(

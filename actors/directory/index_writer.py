@@ -1,7 +1,7 @@
 """Updates on their way into the agencies' files: gathered from all hosts, and written one agency after the other.
 
 Writing happens on the directory's own loop, and on shared storage a write takes its time. So each round is followed by
-a pause of four times its length, which keeps the loop free for four fifths of the time; updates that arrive meanwhile
+a rest of four times its length, which keeps the loop free for four fifths of the time; updates that arrive meanwhile
 are written together in the next round.
 """
 
@@ -20,7 +20,7 @@ from agency.errors import NotFound
 
 log = logging.getLogger(__name__)
 
-PAUSE = 4.0
+REST = 4.0
 """For every second of writing, so many without."""
 
 RETRY_SECONDS = 1.0
@@ -71,7 +71,7 @@ class IndexWriter:
                     spent += time.perf_counter() - began
                     await asyncio.sleep(0)
                 now.done.set_result(frozenset(left))
-                await asyncio.sleep(PAUSE * spent)
+                await asyncio.sleep(REST * spent)
         finally:
             self._writing = False
 

@@ -42,7 +42,7 @@ class Subscription:
         self._buffer: deque[NumberedEvent] = deque()
         self._arrived = asyncio.Event()
         self._text_last = False  # the last event that has come in is text, which the next may continue
-        self._paused = False
+        self._detached = False
         self._error: AgencyError | None = None
         self.number = number
         self.address = address
@@ -62,9 +62,9 @@ class Subscription:
             self._text_last = seq == 0
             self.after = max(seq, self.after)
         self._arrived.set()
-        if len(self._buffer) > BUFFER and not self._paused:
-            self._paused = True
-            self._watcher.pause(self)
+        if len(self._buffer) > BUFFER and not self._detached:
+            self._detached = True
+            self._watcher.detach(self)
         return True
 
     def fail(self, error: AgencyError) -> None:
@@ -80,9 +80,9 @@ class Subscription:
                 yield self._buffer.popleft()
             if self._error is not None:
                 raise self._error
-            if self._paused:
-                self._paused = False
-                self._watcher.resume(self)
+            if self._detached:
+                self._detached = False
+                self._watcher.attach(self)
             self._arrived.clear()
             await self._arrived.wait()
 
@@ -136,10 +136,10 @@ class Watcher:
 
     # What subscriptions ask.
 
-    def pause(self, subscription: Subscription) -> None:
+    def detach(self, subscription: Subscription) -> None:
         self._background.go(self._detach(subscription))
 
-    def resume(self, subscription: Subscription) -> None:
+    def attach(self, subscription: Subscription) -> None:
         self._background.go(self._attach(subscription, 0))
 
     def drop(self, subscription: Subscription) -> None:

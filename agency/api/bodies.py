@@ -190,7 +190,7 @@ class InvokeBody(Wire):
     when: Annotated[
         When,
         Field(
-            description="During a run, the messages join it at its next step, start the run after it, or interrupt it."
+            description="During a run, the messages join it at its next turn, start the run after it, or interrupt it."
         ),
     ] = "next_step"
     idempotency_key: IdempotencyKey = None

@@ -66,7 +66,7 @@ def checked_decisions(
             raise InvalidInput(f"call {call_id!r} is decided on twice")
         decisions[call_id] = _as_it_runs(decision, waiting[call_id], tools)
         if isinstance(decision, Always) and state.asked(call_id).in_doubt:
-            raise InvalidInput(f"call {call_id!r} is in doubt: approve it, deny it or answer in its place, this once")
+            raise InvalidInput(f"call {call_id!r} is in doubt: approve it, deny it or respond in its place, this once")
     always = frozenset(waiting[i].call.name for i, each in decisions.items() if isinstance(each, Always))
     return Decided(state.effect, decisions, always)
 

@@ -74,20 +74,20 @@ class Family:
         self._take(draft)
 
     def timed_out(self, draft: Draft, token: str) -> bool:
-        """A child has not ended in time: it is called back. Whether there was one."""
+        """A child has not ended in time: it is canceled. Whether there was one."""
         waiting = rows.children(self._store, token=token, status="waiting")
         if waiting:
             outbox.send(draft, Cancel(to=waiting[0].thread))
             self.ended(draft, waiting[0], "timed_out", TOO_LATE)
         return bool(waiting)
 
-    def call_back(self, draft: Draft, *, but_background: bool = False) -> None:
+    def cancel_all(self, draft: Draft, *, but_background: bool = False) -> None:
         """Cancel the children that are at work, and theirs with them."""
         for child in rows.children(draft, status="waiting"):
             if not (child.background and but_background):
                 cancel_child(draft, child)
 
-    def call_back_calls(self, draft: Draft, run: int, effect: int) -> None:
+    def cancel_those_of(self, draft: Draft, run: int, effect: int) -> None:
         """Cancel the children that calls of one batch wait for."""
         for child in rows.children(draft, status="waiting"):
             if (child.run, child.effect, child.background) == (run, effect, 0):

@@ -75,7 +75,7 @@ class ToolContext:
         returns: Sequence[str] = (),
     ) -> str:
         """Start a child thread and go on; its id. When it ends, the conversation gets a note, unless a call waits for
-        it (`wait_for`). It lives as long as its parent has a use for it: it is called back when the parent is
+        it (`wait_for`). It lives as long as its parent has a use for it: it is canceled when the parent is
         canceled, fails, or has reported to a parent of its own."""
         return self._start(agent_type, message, timeout_ms, files, returns, background=True)
 

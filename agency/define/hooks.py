@@ -237,7 +237,7 @@ class Middleware(Generic[Config]):
         """A call failed."""
 
     async def on_resume(self, ctx: HookContext[Config], reason: str, decisions: Mapping[str, Decision]) -> None:
-        """A person has decided, or lifted a limit."""
+        """A person has decided, lifted a limit, or resumed a run that was paused by hand."""
 
     async def on_child_report(self, ctx: HookContext[Config], child: ChildReport) -> None:
         """A child thread has reported."""

@@ -43,6 +43,8 @@ from agency.wire import explain
 
 _TAG = re.compile(r"[a-zA-Z0-9_-]+")
 _FILE_METHODS = ("on_files", "files", "read_file", "delete_file", "handed_back")
+_UNDEFINED = (None, *(vars(FileKeeper)[name] for name in _FILE_METHODS))
+"""What a class has under these names that does not define them itself."""
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:.+")
 
 NO_PROVIDERS: Mapping[str, Provider] = {}
@@ -296,9 +298,10 @@ def _tags(tags: Iterable[str], where: str) -> list[str]:
 
 def _check_hooks(middleware: AnyMiddleware, where: str) -> None:
     """A misspelt hook would never be called, and one that is not async cannot be awaited."""
-    keeper = isinstance(middleware, FileKeeper)
-    if hasattr(middleware, "on_files") and not keeper:
-        missing = [name for name in _FILE_METHODS if not hasattr(middleware, name)]
+    defined = [name for name in _FILE_METHODS if getattr(type(middleware), name, None) not in _UNDEFINED]
+    keeper = len(defined) == len(_FILE_METHODS)
+    if defined and not keeper and (isinstance(middleware, FileKeeper) or "on_files" in defined):
+        missing = [name for name in _FILE_METHODS if name not in defined]
         raise DefinitionError(f"{where} has on_files: to be a FileKeeper, it must define {', '.join(missing)}, too")
     for name, value in inspect.getmembers(type(middleware), inspect.isfunction):
         known = getattr(Middleware, name, None) or (getattr(FileKeeper, name, None) if keeper else None)

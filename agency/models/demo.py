@@ -57,12 +57,12 @@ class DemoModel:
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         text, calls = speak(Scene.of(request))
-        pause = SECONDS_PER_WORD.get(request.model, USUAL_SECONDS_PER_WORD)
+        delay = SECONDS_PER_WORD.get(request.model, USUAL_SECONDS_PER_WORD)
         await asyncio.sleep(0)  # others get their turn even where nothing waits
         for word in re.findall(r"\s*\S+\s*", text):
             on_delta(word)
-            if pause:
-                await asyncio.sleep(pause)
+            if delay:
+                await asyncio.sleep(delay)
         return _reply(request, text, calls)
 
 

@@ -139,7 +139,7 @@ def _holds_no_thread(path: Path) -> bool:
     try:
         return not path.exists() or look(path, lambda db: schema.check(db, path)) == 0
     except (NewerStore, NotAThreadStore) as error:
-        log.warning("what it tells is left out: %s", error)
+        log.warning("skipping a file that holds no readable thread: %s", error)
         return True
     except sqlite3.Error:
         return not path.exists()

@@ -24,7 +24,7 @@ from agency.errors import NewerStore, StoreError
 BUSY_SECONDS = 10.0
 """How long a connection waits for the lock of another one."""
 JOURNAL_ATTEMPTS = 100
-JOURNAL_PAUSE = 0.01
+JOURNAL_DELAY = 0.01
 CACHED_STATEMENTS = 128  # sqlite3's own default
 
 Mode = Literal["rwc", "rw", "ro&immutable=1"]
@@ -92,7 +92,7 @@ def use_journal(db: sqlite3.Connection, storage: Storage) -> None:
         except sqlite3.OperationalError:
             if attempt == JOURNAL_ATTEMPTS - 1:
                 raise
-            time.sleep(JOURNAL_PAUSE)
+            time.sleep(JOURNAL_DELAY)
 
 
 def use_sync(db: sqlite3.Connection, sync: Literal["OFF", "NORMAL", "FULL"]) -> None:

@@ -11,7 +11,7 @@ TimerKind = Literal["sleep", "approval", "child", "wait"]
 
 
 class Timer(NamedTuple):
-    """What happens when it is due: a retry (`sleep`) or an unanswered approval of an effect (`run`, `effect`), the end
+    """What happens when it is due: a retry (`sleep`) or an undecided approval of an effect (`run`, `effect`), the end
     of a child's time (`key`: its token), or the end of a call's wait for children (all three; `key`: the call)."""
 
     kind: TimerKind

@@ -61,7 +61,7 @@ class Announcer:
                 store = self._store
                 self._observers.tell(self._thread, draft.run, store.last_seq, store.committed_at, draft.events)
 
-    def resumed(self) -> None:
+    def run_taken_up(self) -> None:
         """Let observers know how far a run in progress has got, before it goes on."""
         if self._observers.follow and (run := run_so_far(self._store)) is not None:
             self._observers.resumed(self._thread, run)
@@ -92,4 +92,4 @@ class Announcer:
             )
             self._runtime.committed(self._thread, progress)
         except Exception:
-            log.exception("the progress of thread %s cannot be told to where it runs", self._thread.id)
+            log.exception("the runtime failed to take the progress of thread %s", self._thread.id)

@@ -107,7 +107,7 @@ class Driver:
 
     # Beginning.
 
-    def resume(self) -> None:
+    def take_up(self) -> None:
         """Carry on from what the file says."""
         stored = records.last_run(self._store)
         if stored is None:
@@ -125,10 +125,10 @@ class Driver:
         elif state is not None and unfinished and self.run.pause_requested:
             self._batches.recover(unfinished_batch(state))
         else:
-            self._take_up()
+            self._hand_out_again()
         self.family.look(self.run.n)
 
-    def _take_up(self) -> None:
+    def _hand_out_again(self) -> None:
         """Have the machine hand out the effect that it was waiting for."""
         draft = self.run.draft()
         request = self._poll(self.run.machine, draft)
@@ -355,6 +355,6 @@ class Driver:
     def give_up(self, error: AgencyError) -> None:
         """Take up the run only to end it as an error: nothing of it is performed."""
         self._loop.stopped = True
-        self.resume()
+        self.take_up()
         if self.run.active:
             self.stopping.end_now(aborted_by(error))

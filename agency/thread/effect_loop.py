@@ -59,7 +59,7 @@ class EffectLoop:
         self.start()
 
     def close(self) -> None:
-        """Begin nothing any more, and stop what is being performed, unless that is who calls this."""
+        """Begin nothing any more, and stop what is being performed, unless the caller is that task."""
         self.closed = True
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()

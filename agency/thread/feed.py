@@ -57,7 +57,7 @@ class Reader:
 
     @property
     def position(self) -> ReadPosition:
-        """Who reads at the same position takes the same."""
+        """Readers at the same position get the same events."""
         return self.after, self._stream, self._seen if self._stream is not None else 0
 
     def move(self, position: ReadPosition) -> None:

@@ -20,7 +20,7 @@ AGENT_ORIGIN = "agent"
 
 
 class RunTerms(Wire):
-    """What a message says of the run that it is to start; stored with it, as JSON."""
+    """Limits and output schema of the run that a queued message starts; stored with it, as JSON."""
 
     limits: Limits | None = None
     output: Schema | None = None

@@ -126,7 +126,7 @@ class Pipeline:
                 await run_hook("on_run_end", mw.on_run_end, self.context(mw, draft, run.run_id), run)
             except HookFailed as error:
                 draft.undo(mark)
-                log.warning("after run %s: %s", run.run_id, error)
+                log.warning("hook on_run_end failed for run %s: %s", run.run_id, error)
 
     async def on_turn_end(self, draft: Draft, run_id: str) -> TurnOutcome | None:
         """How the run ends here, if one of the middleware says so; the first one counts."""

@@ -61,10 +61,10 @@ class RunEndings:
         return self._spent + self._run.spent()
 
     def close(self, draft: Draft, outcome: TurnOutcome, *, drops_queue: bool) -> None:
-        """The run has ended: call back its children, keep what was sent too late, and report to the parent."""
+        """The run has ended: cancel its children, keep what was sent too late, and report to the parent."""
         last = draft.events.pop()  # the run's own end comes after that of its children
         may_go_on = not isinstance(outcome, Stopped) and self._thread.parent is None
-        self._family.call_back(draft, but_background=may_go_on)
+        self._family.cancel_all(draft, but_background=may_go_on)
         draft.emit(last)
         if outcome == CANCELED:  # otherwise the next run begins with what came too late for this one
             self._keep_late_messages(draft, drops_queue)

@@ -103,7 +103,7 @@ class Stopping:
         draft = self._run.draft()
         known = self._family.leave(draft)
         if (state := self._run.waiting_tools) is not None:
-            self._family.call_back_calls(draft, self._run.n, state.effect)
+            self._family.cancel_those_of(draft, self._run.n, state.effect)
             self._batches.take_up_to_drop(draft, state)
         drop_timers(draft, "sleep", "approval")
         records.forget_all_calls(draft)

@@ -143,20 +143,20 @@ class Thread:
         return cls(store, system, runtime, metadata, blueprint)
 
     async def _wake(self) -> None:
-        self._announcer.resumed()
+        self._announcer.run_taken_up()
         draft = self._store.draft()
         if self._store.last_seq == 0:
             draft.emit(events.thread_created(self.metadata.agent_type))
         await self._pipeline.on_init(draft)
         if draft:
             self._driver.commit(draft)
-        self._driver.resume()
+        self._driver.take_up()
         self._postman.start()
         self._driver.timers.schedule()
 
     def give_up(self, error: AgencyError) -> None:
         """End the run as an error, instead of waking the thread (see `agency.thread.parking`)."""
-        self._announcer.resumed()
+        self._announcer.run_taken_up()
         self._driver.give_up(error)
 
     def introduce(self) -> None:
@@ -264,14 +264,14 @@ class Thread:
 
     async def cancel(self) -> None:
         """End the run. Running models and tools are stopped, children too; every call gets a result. Without a run,
-        children that work in the background are called back."""
+        children that work in the background are canceled."""
         self._driver.check_alive()
         if self._run.active:
             await self._driver.stopping.cancel()
             self._driver.check_alive()
         elif self._driver.family.at_work:
             draft = self._run.draft()
-            self._driver.family.call_back(draft)
+            self._driver.family.cancel_all(draft)
             self._driver.commit(draft)
         else:
             raise WrongState(f"thread {self.id} has no run in progress")
@@ -354,7 +354,8 @@ class Thread:
         return self._run.view()
 
     async def state(self) -> ThreadState:
-        """The thread and its latest run, both as they are after the same commit."""
+        """The thread and its latest run. Messages and run are of the same commit; what middleware add may be of the one
+        before it."""
         self._driver.check_alive()
         more = await self._pipeline.state(self._store.draft())
         return ThreadState(  # nothing is awaited from here on, so messages and run agree

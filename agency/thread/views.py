@@ -49,7 +49,7 @@ class RunState(Wire):
 
 
 class ThreadState(Wire):
-    """A thread and its latest run, as they are at one moment."""
+    """A thread and its latest run; messages and run are of one moment."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]

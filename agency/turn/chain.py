@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agency import events
+from agency.backoff import Backoff
 from agency.events import NewEvent
 from agency.turn.actions import Action, Announce, AskModel, End, RepeatTurn, SleepUntil
 from agency.turn.effects import ModelCall, ModelFailure, SurfaceRef
@@ -21,14 +22,12 @@ from agency.turn.state import Attempt, RetryModel, TurnCheckpoint
 MODEL_ATTEMPTS = 5
 MAX_OVERFLOWS = 3
 KEPT_FAILURES = 50
-RETRY_BASE_MS = 500
-RETRY_MAX_MS = 30_000
+RETRY = Backoff(0.5, 30.0)
 
 
 def retry_delay(attempt: int, after_ms: int | None) -> int:
     """How long to wait after failed attempt number `attempt`, and at least as long as the provider asks for."""
-    backoff: int = min(RETRY_BASE_MS * 2 ** (attempt - 1), RETRY_MAX_MS)
-    return max(after_ms or 0, backoff)
+    return max(after_ms or 0, RETRY.delay_ms(attempt))
 
 
 def note_skipped(m: TurnCheckpoint, surface: SurfaceRef) -> None:

@@ -1,7 +1,7 @@
 """A run's limits, and the time that it has been at work.
 
-This module owns the checkpoint's clock (`now`, `active_since`, `elapsed_ms`), its `limits` and `grace`. Time counts
-only while the run is at work: `stop_clock` is called when it pauses, goes on or ends.
+This module owns the checkpoint's clock (`now`, `active_since`, `elapsed_ms`), its `limits`, `grace` and `turn`. Time
+counts only while the run is at work: `stop_clock` is called when it pauses, goes on or ends.
 
 When the turns are used up, the model gets one more turn, the *grace turn*, to answer without tools. If it calls tools
 all the same, or when time, tokens or money are used up, the run pauses until a person lifts the limit.

@@ -1,7 +1,8 @@
 """What leaves the machine: effects with their ids, events, and messages with theirs.
 
-This module owns the checkpoint's `notices`, `next_effect`, `next_message` and `position`, and whether the outstanding
-effect is still *due*: to be handed out. A machine that is brought back hands out its outstanding effect once more.
+This module owns the checkpoint's `notices`, `next_effect`, `next_message` and `position`, enters waiting states, and
+knows whether the outstanding effect is still *due*: to be handed out. A machine that is brought back hands out its
+outstanding effect once more.
 """
 
 from __future__ import annotations

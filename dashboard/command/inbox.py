@@ -50,7 +50,7 @@ def approve(
     """
     decision = _decision(deny, edit, respond, always=always, yes=yes)
     if thread is None and (call is not None or decision not in (None, Approve())):
-        raise InvalidInput("name the thread that the answer is for; only --yes can be for all")
+        raise InvalidInput("name the thread to decide on; only --yes decides for all threads")
     with server(url, data_dir) as client:
         waiting = _waiting(client, thread, agency)
         if as_json and decision is None:

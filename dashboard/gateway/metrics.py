@@ -37,7 +37,7 @@ COUNTERS = {
     "tool_calls": "Calls of tools.",
     "tool_errors": "Calls of tools that failed.",
     "approvals_asked": "Calls that a person was asked about.",
-    "approvals_answered": "Calls that a person has answered.",
+    "approvals_answered": "Calls that were decided on, by a person or by their deadline.",
     "subagents_spawned": "Threads that other threads have started.",
     "activations": "Threads that were woken in a host.",
     "hibernations": "Threads that left memory.",

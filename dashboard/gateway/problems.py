@@ -89,7 +89,7 @@ def as_problem(error: Exception) -> JSONResponse:
             number = secrets.token_hex(4)
             log.error("internal error", number=number, exc_info=error)
             code = error.code if isinstance(error, AgencyError) else AgencyError.code
-            return problem(500, code, f"our own fault; the log has it under {number}")
+            return problem(500, code, f"internal error; the server's log has it under id {number}")
 
 
 def _status(error: AgencyError) -> int | None:

@@ -14,7 +14,7 @@ from actors.feeds.host_feed import Consumer
 from agency import AgentSystem, Event, EventType, InvalidInput, LocalRuntime, NotFound
 from agency.testing import ScriptedModel
 from tests.support.clusters import Install, asleep, follow
-from tests.support.internals import paused
+from tests.support.internals import detached
 from tests.support.scripted_system import calls, noting, say, script
 from tests.support.waiting import PATIENCE, eventually
 
@@ -160,7 +160,7 @@ async def test_who_reads_slowly_slows_nobody_and_misses_nothing(
     assert (await thread.wait(PATIENCE)).data == "done"  # though nobody has read a thing
     made = await thread.stored_events(limit=1_000)
     assert len(made) > 200
-    await eventually(lambda: paused(slow))
+    await eventually(lambda: detached(slow))
     assert slow.after < len(made), "what it does not read is not kept for it"
 
     async def texts() -> AsyncGenerator[Event, None]:

@@ -38,6 +38,7 @@ from agency import (
     open_thread,
     tool,
 )
+from agency.backoff import Backoff
 from agency.clock import now_ms
 from agency.errors import Poisoned
 from agency.store.store import ThreadStore
@@ -535,7 +536,7 @@ async def test_used_up_time_interrupts_a_model_call_and_pauses_the_run(build: Bu
 async def test_a_model_that_fails_for_a_while_is_asked_again_with_the_same_request(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agency.turn.chain.RETRY_BASE_MS", 1)
+    monkeypatch.setattr("agency.turn.chain.RETRY", Backoff(0.001, 30.0))
     errors = iter([ModelError("busy", retryable=True, retry_after_ms=1)] * 2)
     runtime, model = build(lambda request: next(errors, "at last"))
     async with runtime:

@@ -12,6 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 from agency import EventType, Message, ModelError, Thread, ToolCall
+from agency.backoff import Backoff
 from agency.clock import now_ms
 from agency.codes import CODES
 from agency.models.providers.entry import Provider
@@ -26,7 +27,7 @@ from tests.support.model_server import KEY, ModelServer
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a provider does not say when to try again, it is at once."""
-    monkeypatch.setattr(chain, "RETRY_BASE_MS", 1)
+    monkeypatch.setattr(chain, "RETRY", Backoff(0.001, 30.0))
 
 
 def fault(status: int, **error: JsonValue) -> Reply:

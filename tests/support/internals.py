@@ -12,9 +12,9 @@ from actors.feeds.watcher import Subscription
 from actors.host.update_sender import UpdateSender
 
 
-def paused(subscription: Subscription) -> bool:
+def detached(subscription: Subscription) -> bool:
     """Whether the thread is not followed for this reader until its buffer is empty."""
-    return subscription._paused
+    return subscription._detached
 
 
 def kept_for(subscription: AgencySubscription) -> int:

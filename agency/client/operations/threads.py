@@ -74,7 +74,7 @@ class ThreadOperations(Resource):
     ) -> Request[Accepted]:
         """Send a message, which starts a run.
 
-        During a run, the message joins it at its next step, or starts the run after it (`when="next_run"`), or
+        During a run, the message joins it at its next turn, or starts the run after it (`when="next_run"`), or
         interrupts it (`when="now"`). `limits` and `output_schema` (a pydantic model or a JSON schema) replace the
         blueprint's for a run that this message starts.
         """

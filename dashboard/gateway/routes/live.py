@@ -133,9 +133,8 @@ async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
 
     async def subscribe(cluster: Cluster) -> EventSource:
         now = websocket.query_params.get("after") == "now"
-        latest = await cluster.agency(
-            agency_id
-        ).cursor()  # before the socket opens, so that it misses no event after that
+        # Before the socket opens, so that it misses no event after that.
+        latest = await cluster.agency(agency_id).cursor()
         return cluster.subscribe_agency(agency_id, latest if now else _after(websocket))
 
     await _serve(websocket, agency_id, subscribe)

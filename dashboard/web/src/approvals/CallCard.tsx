@@ -154,7 +154,7 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
       )}
       <Refusal problem={edited.problem ?? deciding.problem} />
       <fieldset className={css.buttons} disabled={deciding.busy || edited.busy}>
-        <legend className="unseen">Answers</legend>
+        <legend className="unseen">Decisions</legend>
         {mode === "ask" && (
           <>
             <button type="submit" className="button primary" aria-keyshortcuts="a">

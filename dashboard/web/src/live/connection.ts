@@ -8,9 +8,9 @@
 import { socketAddress } from "@/api/client";
 import { Problem } from "@/api/problem";
 
-const PAUSE_FIRST = 300;
-const PAUSE_MOST = 8_000;
-/** A connection that was open for so long is opened again after the shortest pause. */
+const DELAY_FIRST = 300;
+const DELAY_MOST = 8_000;
+/** A connection that was open for so long is opened again after the shortest delay. */
 const STABLE = 5_000;
 const GONE = 4404;
 const REVOKED = 4401;
@@ -89,12 +89,12 @@ export class Connection {
   }
 
   async #run(): Promise<void> {
-    let pause = PAUSE_FIRST;
+    let delay = DELAY_FIRST;
     while (!this.#closed) {
       try {
         await this.#use.prepare();
         if (this.#closed) return;
-        if ((await this.#listen()) > STABLE) pause = PAUSE_FIRST;
+        if ((await this.#listen()) > STABLE) delay = DELAY_FIRST;
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
         this.problem = error;
@@ -102,8 +102,8 @@ export class Connection {
       if (this.#closed) return;
       this.#become(this.problem === null || this.problem.passes ? "waiting" : "ended");
       if (this.status === "ended") return;
-      await this.#wait(pause * (0.75 + Math.random() / 2));
-      pause = Math.min(2 * pause, PAUSE_MOST);
+      await this.#wait(delay * (0.75 + Math.random() / 2));
+      delay = Math.min(2 * delay, DELAY_MOST);
     }
   }
 
