@@ -60,9 +60,9 @@ async def test_a_fork_begins_as_its_original_was_and_goes_on_by_itself(agency: A
 
 
 async def test_a_thread_at_work_is_forked_and_notices_nothing(agency: AgencyHandle, ledger: Path) -> None:
-    lines = script(calls(holding(ledger, "x"), task(say("found"))), say("done"))
+    lines = script(calls(holding(ledger, "x"), task(calls(holding(ledger, "y")), say("found"))), say("done"))
     thread = await agency.create_thread("clerk", lines)
-    await eventually(lambda: "begin:x" in ledger.read_text())
+    await eventually(lambda: all(begun in ledger.read_text() for begun in ("begin:x", "begin:y")))
     fork = await thread.fork()
     run = await fork.run()
     assert (run.status, run.errors[0].message) == ("canceled", "the thread was forked in the middle of this run")
@@ -72,6 +72,7 @@ async def test_a_thread_at_work_is_forked_and_notices_nothing(agency: AgencyHand
     assert (await fork.invoke(script(say("on its own")))).run_id == f"{fork.id}.2"
     assert (await fork.wait(PATIENCE)).data == "on its own"
     let_go(ledger, "x")
+    let_go(ledger, "y")
     assert (await thread.wait(PATIENCE)).data == "done"
     assert ledger.read_text().count("begin:x") == 1
 
