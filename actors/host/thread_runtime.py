@@ -95,7 +95,12 @@ class ThreadRuntime:
         match parcel:
             case Spawn():
                 await self._spawn(parcel)
-            case Report() | Cancel() | Note():
+            case Report():
+                # An agency's feed shall have the child's events before the parent tells of its end.
+                if self._tracked is not None:
+                    await self._host.updates.confirmed(self._tracked)
+                await self._hand_over(parcel)
+            case Cancel() | Note():
                 await self._hand_over(parcel)
 
     def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import structlog
 from ray.exceptions import RayError
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 SOON = 0.03
 LATER = 1.0
 RETRY_SECONDS = 0.25
+CONFIRM_SECONDS = 1.0
 
 
 Send = Callable[[list[ThreadUpdate], Totals], Awaitable[UpdatesTaken]]
@@ -38,13 +40,13 @@ Send = Callable[[list[ThreadUpdate], Totals], Awaitable[UpdatesTaken]]
 class TrackedThread:
     """The latest state of one thread, as far as its host knows."""
 
-    __slots__ = ("_sender", "address", "at", "born", "children", "reason", "seq", "spent", "status")
+    __slots__ = ("_sender", "address", "at", "born", "children", "confirmed", "reason", "seq", "spent", "status")
 
     def __init__(self, sender: UpdateSender, address: Address, born: str) -> None:
         self._sender = sender
         self.address = address
         self.born = born
-        self.seq = self.at = 0
+        self.seq = self.at = self.confirmed = 0
         self.status: RunStatus | None = None
         self.reason: PauseReason | None = None
         self.spent = self.children = Spent()
@@ -77,6 +79,7 @@ class UpdateSender:
         self._watched: frozenset[str] = frozenset()
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
+        self._batch_ended = asyncio.Event()
         self.counts = EventCounts()
 
     def track(self, address: Address, born: str) -> TrackedThread:
@@ -91,6 +94,17 @@ class UpdateSender:
         self.counts.count(events)
         self._unsent.add(tracked)
         self._send_within(SOON if changed or tracked.address.agency in self._watched else LATER)
+
+    async def confirmed(self, tracked: TrackedThread) -> None:
+        """Return when the directory has written what a thread has done so far; at the latest after `CONFIRM_SECONDS`,
+        because a thread must get on without a directory, too."""
+        wanted = tracked.seq
+        if tracked.confirmed < wanted:
+            self._send_within(0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONFIRM_SECONDS):
+                while tracked.confirmed < wanted:
+                    await self._batch_ended.wait()
 
     def resend_all(self) -> None:
         """There is a new directory, and updates to the one before may not have been written."""
@@ -134,16 +148,21 @@ class UpdateSender:
     async def _send_batch(self) -> None:
         """Send what there is. Updates that do not arrive go with the next batch."""
         self._sending, self._unsent = self._unsent, set()
+        updates = {tracked: tracked.update for tracked in self._sending}
         left = frozenset(tracked.address.agency for tracked in self._sending)
         try:
-            taken = await self._send([tracked.update for tracked in self._sending], self.counts.totals())
+            taken = await self._send(list(updates.values()), self.counts.totals())
             self._watched, left = taken.watched, taken.left
         except (RayError, AgencyError) as error:
             log.info("the directory takes no updates now", error=type(error).__name__)
         finally:
-            missing = {tracked for tracked in self._sending if tracked.address.agency in left}
+            missing = {tracked for tracked in updates if tracked.address.agency in left}
+            for tracked in updates.keys() - missing:
+                tracked.confirmed = updates[tracked].seq
             self._unsent |= missing
             self._sending = set()
             self._busy = False
+            self._batch_ended.set()
+            self._batch_ended = asyncio.Event()
         if missing:
             self._send_within(RETRY_SECONDS)

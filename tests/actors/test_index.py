@@ -248,6 +248,28 @@ async def test_progress_of_an_agency_that_is_watched_is_told_soon(desk: Desk, ne
     assert now() - began < 0.9
 
 
+async def test_what_was_done_is_confirmed_when_it_is_written(desk: Desk, newsroom: UpdateSender) -> None:
+    note(newsroom, A, 1)
+    await desk.next()
+    await eventually(lambda: not sends(newsroom))
+    desk.answers = [Unavailable("not now"), UpdatesTaken(frozenset())]
+    note(newsroom, A, 2)
+    began = now()
+    await newsroom.confirmed(newsroom.track(A, BORN))
+    assert [[each.seq for each in batch] for batch in desk.batches] == [[1], [2], [2]]
+    assert now() - began < 0.9
+    await newsroom.confirmed(newsroom.track(A, BORN))
+    await newsroom.confirmed(newsroom.track(B, BORN))
+
+
+async def test_a_thread_gets_on_without_a_directory(desk: Desk, newsroom: UpdateSender) -> None:
+    desk.answers = [Unavailable("not now")] * 20
+    note(newsroom, A, 1)
+    began = now()
+    await newsroom.confirmed(newsroom.track(A, BORN))
+    assert 0.9 < now() - began < 5
+
+
 async def test_what_is_not_taken_is_told_again(desk: Desk, newsroom: UpdateSender) -> None:
     desk.answers = [Unavailable("not now"), UpdatesTaken(frozenset(), left=frozenset({"butchery"}))]
     note(newsroom, A, 1)
