@@ -148,7 +148,7 @@ def _usable(section: SubagentsConfig, agents: Mapping[str, Blueprint], own: str)
 
 def _task_tool(usable: Mapping[str, Blueprint]) -> Tool:
     """`task`, with the agents that this thread may use in its schema."""
-    listed = "\n".join(f"- {name}: {agent.description}" for name, agent in usable.items())
+    listed = "\n".join(f"- {name}: {agent.description}".removesuffix(": ") for name, agent in usable.items())
     properties = task.spec.parameters["properties"]
     assert isinstance(properties, dict)
     subagent_type = properties["subagentType"]

@@ -70,13 +70,14 @@ class Catalogue:
         """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
         found = {name: _as_info(each, "static") for name, each in self._context.system().agents.items()}
         for own, created, updated in self._store.blueprints():
-            found[own.name] = _as_info(own, "agency", created, updated)
+            idle = self._context.system().without_effect(own)
+            found[own.name] = _as_info(own, "agency", created_at=created, updated_at=updated, warnings=idle)
         return [found[name] for name in sorted(found)]
 
     @operation
     async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
         """Add a blueprint, or change one: fields that are not given stay as they were. It counts for threads that are
-        made from now on."""
+        made from now on. Tags and sections of `config` that mean nothing here are kept, and named in its `warnings`."""
         name = fields.get("name")
         before = self._blueprint(name) if isinstance(name, str) else None
         known = before.model_dump(mode="json", by_alias=False) if before is not None else {}
@@ -113,9 +114,9 @@ class Catalogue:
         return blueprint
 
     def check(self, blueprint: Blueprint) -> None:
-        """Refuse a blueprint whose tools, middleware or models are not there."""
+        """Refuse a blueprint whose models are not there, or that is configured wrongly: its threads could not run."""
         own = {name: entry for name, entry, *_ in self._store.providers()}
-        self._context.system().check(blueprint, {**self._context.settings.providers, **own})
+        self._context.system().check_usable(blueprint, {**self._context.settings.providers, **own})
 
 
 def _check_own(entry: Provider) -> None:
@@ -133,7 +134,5 @@ def _check_own(entry: Provider) -> None:
         )
 
 
-def _as_info(
-    blueprint: Blueprint, source: Literal["static", "agency"], created: str | None = None, updated: str | None = None
-) -> BlueprintInfo:
-    return BlueprintInfo(**blueprint.model_dump(by_alias=False), source=source, created_at=created, updated_at=updated)
+def _as_info(blueprint: Blueprint, source: Literal["static", "agency"], **more: object) -> BlueprintInfo:
+    return BlueprintInfo.model_validate({**blueprint.model_dump(by_alias=False), "source": source, **more})

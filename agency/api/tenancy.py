@@ -81,6 +81,8 @@ class BlueprintInfo(Blueprint):
     """A blueprint as an agency has it: the code's, or one of its own that overrides it."""
 
     source: Literal["static", "agency"]
+    warnings: tuple[str, ...] = ()
+    """Which tags and sections of `config` have no effect, because this installation has nothing by their names."""
     created_at: str | None = None
     updated_at: str | None = None
 

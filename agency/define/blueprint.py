@@ -20,7 +20,9 @@ from agency.turn.state import Limits
 from agency.wire import Wire
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]+$", max_length=64)]
-ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*:.+$")]
+ModelName = Annotated[str, StringConstraints(pattern=r"^([a-z][a-z0-9_-]*:\S(.*\S)?|[^\s:]+)$")]
+"""`provider:model`; without a provider, the model is one of the default model's provider."""
+
 Isolation = Literal["shared", "dedicated"]
 
 
@@ -37,7 +39,8 @@ def _plainly(models: object, check: ValidatorFunctionWrapHandler) -> str | tuple
         checked: str | tuple[str | ModelChoice, ...] = check(models)
     except ValidationError:
         raise ValueError(
-            "a model reads 'provider:model'; a chain is a list of 1 to 20 of them, or of {model, requires}, where "
+            "a model reads 'provider:model', or 'model' if the default model's provider has it; a chain is a list of 1 "
+            "to 20 of them, or of {model, requires}, where "
             f"`requires` are some of {', '.join(get_args(Capability))}"
         ) from None
     return checked
@@ -65,7 +68,7 @@ class Blueprint(Wire):
     """
 
     name: Name
-    description: str
+    description: str = ""
     prompt: str = Field(min_length=1)
     tags: tuple[Name, ...] = ("default",)
     model: Models | None = None

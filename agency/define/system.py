@@ -116,7 +116,7 @@ class AgentSystem:
         self,
         *,
         name: str,
-        description: str,
+        description: str = "",
         prompt: str,
         tags: Sequence[str] = ("default",),
         model: str | Sequence[str | ModelChoice | Mapping[str, Any]] | None = None,
@@ -191,32 +191,43 @@ class AgentSystem:
     def check(self, blueprint: Blueprint, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
         """Raise `DefinitionError` where an agent refers to something that this system does not have, and neither do
         these `providers`."""
-        where = f"agent {blueprint.name!r}"
-        known = frozenset().union(*(tags for _, tags in [*self._tools.values(), *self._middleware.values()]))
-        idle = [tag for tag in blueprint.tags if tag not in known and tag != "default"]
-        if idle:
-            raise DefinitionError(f"{where}: no tool or middleware has the tags {idle}; there are {sorted(known)}")
+        if idle := self.without_effect(blueprint):
+            raise DefinitionError(f"agent {blueprint.name!r}: {idle[0]}")
+        self.check_usable(blueprint, providers)
+
+    def check_usable(self, blueprint: Blueprint, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
+        """Raise `DefinitionError` if threads of an agent could not run; what has no effect may be there."""
         self._check_models(blueprint, providers)
         self._check_mode(blueprint)
-        selected = self.middleware_for(blueprint)
-        for name in blueprint.config.keys() - {mw.name for mw, _ in selected} - {"tools"}:
-            raise DefinitionError(
-                f"{where} configures {name!r}, but gets no middleware of that name, so it would have no effect; "
-                'what is meant for tools goes into config["tools"]'
-            )
-        for middleware, config in selected:
+        for middleware, config in self.middleware_for(blueprint):
             try:
                 middleware.check(config, self._agents)
             except DefinitionError as error:
-                raise DefinitionError(f"{where}: {error}") from error
+                raise DefinitionError(f"agent {blueprint.name!r}: {error}") from error
+
+    def without_effect(self, blueprint: Blueprint) -> tuple[str, ...]:
+        """Which tags and sections of an agent's configuration mean nothing to this system, in words."""
+        known = frozenset().union(*(tags for _, tags in [*self._tools.values(), *self._middleware.values()]))
+        idle = [tag for tag in blueprint.tags if tag not in known and tag != "default"]
+        found = [f"no tool or middleware has the tags {idle}; there are {sorted(known)}"] if idle else []
+        selected = sorted(middleware.name for middleware in self._selected(blueprint))
+        configured = blueprint.config.keys() - {*selected, "tools"}
+        return (
+            *found,
+            *(
+                f"config.{name} has no effect, because the agent gets no middleware of that name; it gets {selected}, "
+                'and what is meant for tools goes into config["tools"]'
+                for name in sorted(configured)
+            ),
+        )
 
     def _check_models(self, blueprint: Blueprint, providers: Mapping[str, Provider]) -> None:
         lacking: dict[str, list[str]] = {}
-        for choice in chain_of(blueprint.model or self.default_model):
+        for choice in self.chain(blueprint.model):
             model, name = self.model(choice.model, providers)
             if missing := {*choice.requires, *blueprint.requires} - capabilities(model, name):
                 lacking[choice.model] = sorted(missing)
-        if len(lacking) == len({choice.model for choice in chain_of(blueprint.model or self.default_model)}):
+        if len(lacking) == len({choice.model for choice in self.chain(blueprint.model)}):
             raise DefinitionError(f"agent {blueprint.name!r}: no model can do what is required; they lack {lacking}")
         if blueprint.output_schema is not None:
             try:
@@ -239,8 +250,10 @@ class AgentSystem:
 
     def middleware_for(self, blueprint: Blueprint) -> list[tuple[AnyMiddleware, Any]]:
         """The agent's middleware, each with its section of the agent's configuration."""
-        selected = [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
-        return [(mw, _section(mw, blueprint)) for mw in selected]
+        return [(mw, _section(mw, blueprint)) for mw in self._selected(blueprint)]
+
+    def _selected(self, blueprint: Blueprint) -> list[AnyMiddleware]:
+        return [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
 
     @property
     def providers(self) -> Mapping[str, Provider]:
@@ -253,8 +266,9 @@ class AgentSystem:
         return frozenset({*self._providers, *self._entries})
 
     def model(self, name: str, providers: Mapping[str, Provider] = NO_PROVIDERS) -> tuple[Model, str]:
-        """The provider of a model, and the model's name there. `providers` go before those that were given in code."""
-        provider, _, model = name.partition(":")
+        """The provider of a model, and the model's name there. `providers` go before those that were given in code. A
+        name without a provider belongs to that of the default model."""
+        provider, _, model = self.whole_name(name).partition(":")
         entry = providers.get(provider) or self._entries.get(provider)
         if entry is not None:
             return self._open(provider, entry), model
@@ -262,6 +276,15 @@ class AgentSystem:
             known = ", ".join(sorted({*self._providers, *self._entries, *providers}))
             raise DefinitionError(f"no provider named {provider!r} for model {name!r}; there are {known}")
         return self._providers[provider], model
+
+    def whole_name(self, model: str) -> str:
+        """A model's name with its provider, which is that of the default model if the name has none."""
+        return model if ":" in model else f"{self.default_model.partition(':')[0]}:{model}"
+
+    def chain(self, models: str | Sequence[str | ModelChoice] | None) -> tuple[ModelChoice, ...]:
+        """The models to ask, first choice first, by their whole names; None is the default model."""
+        listed = chain_of(models or self.default_model)
+        return tuple(each.model_copy(update={"model": self.whole_name(each.model)}) for each in listed)
 
     def _open(self, name: str, entry: Provider) -> Model:
         """One model for each entry, so that all who use it share its connections."""
@@ -281,7 +304,7 @@ class AgentSystem:
     def prepare(self, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
         """Load what the models of this system need, ahead of their first call: an SDK takes a second or two."""
         wanted = [self.default_model, *(agent.model for agent in self.agents.values() if agent.model)]
-        for name in {choice.model for models in wanted for choice in chain_of(models)}:
+        for name in {choice.model for models in wanted for choice in self.chain(models)}:
             provider, _ = self.model(name, providers)
             if isinstance(provider, Prepared):
                 try:

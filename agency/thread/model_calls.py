@@ -13,7 +13,7 @@ from typing import get_args
 from pydantic_core import to_json
 
 from agency.define import output
-from agency.define.blueprint import Blueprint, chain_of
+from agency.define.blueprint import Blueprint
 from agency.define.hooks import Plan
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
@@ -97,7 +97,7 @@ class ModelCaller:
     def _new_surface(self, plan: Plan) -> Surface:
         able: list[str] = []
         skipped: list[str] = []
-        for choice in chain_of(plan.model):
+        for choice in self._system.chain(plan.model):
             needed = {*choice.requires, *self._blueprint.requires}
             (able if needed <= self._abilities(choice.model) else skipped).append(choice.model)
         if not able:

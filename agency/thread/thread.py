@@ -20,7 +20,7 @@ from agency.approvals.decisions import as_decisions
 from agency.children import outbox
 from agency.children.parcels import Cancel, Note, Report
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint, chain_of
+from agency.define.blueprint import Blueprint
 from agency.define.output import OutputType
 from agency.define.system import AgentSystem
 from agency.errors import AgencyError, NotFound, WrongState
@@ -115,7 +115,7 @@ class Thread:
         """
         rows, tables = None, None
         if create is not None:
-            system.check(create[1], runtime.providers())
+            system.check_usable(create[1], runtime.providers())
             tables = _tables(system, create[1])
             rows = {
                 "thread_id": create[0].id,
@@ -363,7 +363,7 @@ class Thread:
             tools=tuple(tool.spec for tool in self._pipeline.tools.values()),
             thread=self.metadata,
             run=self.run_state(),
-            model=chain_of(self.blueprint.model or self._system.default_model)[0].model,
+            model=self._system.chain(self.blueprint.model)[0].model,
             more=more,
         )
 

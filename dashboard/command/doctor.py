@@ -18,7 +18,6 @@ import psutil
 import typer
 from rich.text import Text
 
-from agency.define.blueprint import chain_of
 from agency.define.system import AgentSystem, load_system
 from agency.errors import DefinitionError
 from agency.models.providers.entry import NoSecret, Provider, secret
@@ -212,7 +211,7 @@ def model_key(provider: str, system: AgentSystem) -> Finding:
     if os.environ.get(variable):
         return Finding(what=variable, state="ok", found="set")
     wanted = [system.default_model, *(each.model for each in system.agents.values() if each.model)]
-    if any(choice.model.startswith(f"{provider}:") for models in wanted for choice in chain_of(models)):
+    if any(choice.model.startswith(f"{provider}:") for models in wanted for choice in system.chain(models)):
         todo = f"export {variable}=…, or have the agents use demo:default"
         return Finding(what=variable, state="warning", found="not set, and there are agents that need it", to_do=todo)
     return Finding(what=variable, state="ok", found=f"not set; only {provider}:… models need it")

@@ -96,7 +96,7 @@ async def test_a_model_that_takes_no_images_is_passed_over_when_there_are_some(t
     await thread.close()
 
 
-@pytest.mark.parametrize("model", ["gpt", [], ["a:x", 7], [{"model": "a:x", "requires": ["magic"]}], {"a": 1}])
+@pytest.mark.parametrize("model", ["g p t", [], ["a:x", 7], [{"model": "a:x", "requires": ["magic"]}], {"a": 1}])
 def test_what_is_no_chain_is_refused_in_plain_words(model: object) -> None:
     with pytest.raises(DefinitionError, match=r"agent 'clerk': model: .*a model reads 'provider:model'"):
         system_of({"a": ScriptedModel([])}, model=model)

@@ -152,10 +152,26 @@ def test_an_agent_without_a_prompt_is_refused() -> None:
         add_agent(system(), prompt="")
 
 
-@pytest.mark.parametrize("model", ["gpt-5", "openai:", ":gpt-5", "Open AI:gpt", "", "openai:gpt\n"])
-def test_a_models_name_reads_provider_colon_model(model: str) -> None:
+def test_a_model_without_a_provider_belongs_to_that_of_the_default_model() -> None:
+    made = add_agent(AgentSystem("openai:gpt-5"), model=["gpt-5-mini", "demo:default"])
+    assert made.agents["support"].model == ("gpt-5-mini", "demo:default")
+    assert [each.model for each in made.chain(made.agents["support"].model)] == ["openai:gpt-5-mini", "demo:default"]
+    assert [each.model for each in made.chain(None)] == ["openai:gpt-5"]
+    assert made.model("gpt-5-mini") == made.model("openai:gpt-5-mini")
+
+
+def test_an_agent_needs_no_description() -> None:
+    made = system().add_agent(name="support", prompt="You help.")
+    assert made.agents["support"].description == ""
+
+
+def test_a_default_model_names_its_provider() -> None:
     with pytest.raises(DefinitionError, match="default_model"):
-        AgentSystem(model)
+        AgentSystem("gpt-5")
+
+
+@pytest.mark.parametrize("model", ["openai:", ":gpt-5", "Open AI:gpt", "", "openai:gpt\n", "gpt 5", "openai: gpt"])
+def test_a_models_name_reads_provider_colon_model(model: str) -> None:
     with pytest.raises(DefinitionError, match="agent 'support': model"):
         add_agent(system(), model=model)
 
@@ -225,7 +241,7 @@ def test_a_subagent_may_be_defined_after_the_agent_that_names_it() -> None:
 def test_configuration_for_a_middleware_that_the_agent_does_not_get_is_refused() -> None:
     made = add_agent(system().use(Greeting()), config={"greeting": {"words": 2}})
     with pytest.raises(
-        DefinitionError, match="agent 'support' configures 'greeting', but gets no middleware of that name"
+        DefinitionError, match=r"agent 'support': config.greeting has no effect, .* gets no middleware of that name"
     ):
         _ = made.agents
 
