@@ -3,7 +3,7 @@
 from actors.agency.keys import agency_of_key
 from actors.agency.threads import ThreadListing
 from actors.cluster.agency_handle import AgencyHandle
-from actors.cluster.cluster import Cluster
+from actors.cluster.cluster import Cluster, place_of
 from actors.cluster.thread_handle import ThreadHandle
 from actors.settings import Settings
 from actors.status import HostStatus, Metrics, NodeStatus, Readiness, Status
@@ -20,4 +20,5 @@ __all__ = [
     "ThreadHandle",
     "ThreadListing",
     "agency_of_key",
+    "place_of",
 ]

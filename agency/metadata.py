@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import JsonValue
+
 from agency.wire import Wire
 
 
@@ -12,6 +14,8 @@ class RequestContext(Wire):
     ip: str | None = None
     referrer: str | None = None
     origin: str | None = None
+    cf: dict[str, JsonValue] | None = None
+    """The place of the request, if a trusted proxy has told: `colo`, `country`, `city`, `region`, `timezone`, …"""
 
 
 class ParentInfo(Wire):

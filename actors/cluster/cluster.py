@@ -12,6 +12,7 @@ Everything made here lives on after this process; `down` ends it all, and the ne
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import secrets
 import time
@@ -60,6 +61,7 @@ class Cluster:
     def __init__(self, configured: Settings, directory: Handle) -> None:
         self.settings = configured
         self._connection = Connection(configured, directory)
+        self._places: dict[str, str] = {}
 
     @classmethod
     async def join(
@@ -161,15 +163,29 @@ class Cluster:
         await self.caller.ask_directory("create_agency", info)
         return AgencyHandle(self._connection, info.id)
 
-    async def agencies(self, after: str = "", limit: int = 100) -> list[AgencyInfo]:
-        """The agencies in the order of their ids."""
+    async def agencies(self, after: str = "", limit: int = 1_000) -> list[AgencyInfo]:
+        """The agencies, the newest first; `after` is the `place_of` the last one on the page before."""
         check_within("a page of agencies", limit, 1, 1_000, whole=True)
         return await asyncio.to_thread(self._list_agencies, after, limit)
 
     def _list_agencies(self, after: str, limit: int) -> list[AgencyInfo]:
-        ids = [agency for agency in self._connection.files.agencies() if agency > after][:limit]
-        found = (peek_info(self._connection.files.of(Address(agency))) for agency in ids)
-        return [info for info in found if info is not None]
+        places = {agency: self._place(agency) for agency in self._connection.files.agencies()}
+        self._places = {agency: place for agency, place in places.items() if place is not None}
+        listed = sorted(
+            ((place, agency) for agency, place in self._places.items() if not after or place < after), reverse=True
+        )
+        found = (self._peek(agency) for _, agency in listed)
+        return list(itertools.islice((info for info in found if info is not None), limit))
+
+    def _place(self, agency: str) -> str | None:
+        """An agency's place in the list. An agency keeps it, so it is read once."""
+        known = self._places.get(agency)
+        if known is None and (info := self._peek(agency)) is not None:
+            return place_of(info)
+        return known
+
+    def _peek(self, agency: str) -> AgencyInfo | None:
+        return peek_info(self._connection.files.of(Address(agency)))
 
     def agency(self, agency_id: str) -> AgencyHandle:
         """An agency by its id; that there is none shows when it is used."""
@@ -198,6 +214,11 @@ class Cluster:
         """The hosts of the threads that are awake; the others hibernate."""
         found: Mapping[Address, str] = await self.caller.ask_directory("where", list(addresses))
         return found
+
+
+def place_of(agency: AgencyInfo) -> str:
+    """Where an agency stands in the list of all, whatever is added or deleted."""
+    return f"{agency.created_at}_{agency.id}"
 
 
 async def _described(wanted: Settings, *, start: bool) -> tuple[Handle, Settings]:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, JsonValue, StrictBool, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
+from agency.api.body import Body
+from agency.api.conversation import Files, FirstMessages, Messages
 from agency.api.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
 from agency.approvals.pending import PendingToolCall
-from agency.define.blueprint import Isolation, Models, Name
+from agency.define.blueprint import Blueprint, Isolation, Models, Name
 from agency.events import Event
 from agency.json_schema import Schema
-from agency.messages import MESSAGE_CHARS, Image, Message, ToolCall
+from agency.messages import Message, ToolCall
 from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.interface import Capability, ModelParams, ToolSpec
 from agency.schedules.occurrences import Kind
@@ -25,14 +36,23 @@ from agency.wire import Wire
 
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 AgencyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-Files = Annotated[dict[str, str], Field(description="Text files by absolute path, put into the agent's filesystem.")]
 OutputSchema = Annotated[
     Schema | None,
     Field(description="A JSON schema for the result. It replaces the blueprint's for a run that this starts."),
 ]
+
+
+def _none_if_empty(given: object) -> object:
+    return None if given == "" else given
+
+
+EmptyIsNone = BeforeValidator(_none_if_empty)
 IdempotencyKey = Annotated[
-    Key | None, Field(description="A request that repeats a key gets the first answer and changes nothing.")
+    Key | None,
+    EmptyIsNone,
+    Field(description="A request that repeats a key gets the first answer and changes nothing."),
 ]
+Ignored = Annotated[JsonValue, Field(description="Ignored.")]
 
 
 def _example(**fields: Any) -> ConfigDict:
@@ -46,14 +66,22 @@ class Ok(Wire):
 # Agencies.
 
 
-class NewAgency(Wire):
+UNTITLED = "Untitled Agency"
+
+
+class NewAgency(Body):
     model_config = _example(name="Bakery")
 
-    name: AgencyName = "Untitled Agency"
+    name: AgencyName = UNTITLED
     idempotency_key: IdempotencyKey = None
 
+    @field_validator("name", mode="before")
+    @classmethod
+    def _blank_is_not_given(cls, given: object) -> object:
+        return UNTITLED if isinstance(given, str) and not given.strip() else given
 
-class AgencyChange(Wire):
+
+class AgencyChange(Body):
     model_config = _example(name="The old bakery")
 
     name: AgencyName
@@ -67,12 +95,15 @@ class AgencyPage(Wire):
 # Blueprints.
 
 
-class BlueprintChange(Wire):
-    """A new blueprint, or a change of one: fields that are left out keep their values."""
+class BlueprintChange(Body):
+    """A new blueprint, or a change of one: fields that are left out keep their values. What the API says about a
+    blueprint beside its fields is ignored, so that an answer can be sent back."""
 
     model_config = _example(
         name="support", description="Answers customers.", prompt="You answer customers of a bakery.", tags=["default"]
     )
+
+    changes = Blueprint
 
     name: Name
     description: str | None = None
@@ -81,7 +112,8 @@ class BlueprintChange(Wire):
     model: Annotated[
         Models | None,
         Field(
-            description="A model as `provider:model`, or a chain of models: if one fails temporarily, the next is used."
+            description="A model as `provider:model`, or without the provider if that is the default model's; or a "
+            "chain of models: if one fails temporarily, the next is used."
         ),
     ] = None
     requires: Annotated[
@@ -94,10 +126,20 @@ class BlueprintChange(Wire):
     limits: Limits | None = None
     mode: ModeName | None = None
     isolation: Isolation | None = None
+    ok: Ignored = None
+    source: Ignored = None
+    warnings: Ignored = None
+    created_at: Ignored = None
+    updated_at: Ignored = None
 
     @property
     def fields(self) -> dict[str, JsonValue]:
-        return self.model_dump(mode="json", by_alias=False, exclude_unset=True)
+        ignored = {"ok", "source", "warnings", "created_at", "updated_at"}
+        return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude=ignored)
+
+
+class SavedBlueprint(BlueprintInfo):
+    ok: Literal[True] = True
 
 
 class BlueprintPage(Wire):
@@ -108,40 +150,7 @@ class BlueprintPage(Wire):
 # Threads.
 
 
-IMAGES_MOST = 20
-
-
-class ChatMessage(Wire):
-    """A message from a caller: text, images, or both. Only a user's message has images."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [{"required": ["content"]}, {"required": ["images"]}],
-            "examples": [
-                {"role": "user", "content": "Where is order 7?"},
-                {"content": "What is this?", "images": [{"url": "https://example.org/cake.png"}]},
-            ],
-        }
-    )
-
-    role: Literal["user", "system"] = "user"
-    content: Annotated[str, Field(max_length=MESSAGE_CHARS)] = ""
-    images: Annotated[tuple[Image, ...], Field(max_length=IMAGES_MOST)] = ()
-
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not (self.content or self.images):
-            raise ValueError("a message has `content` or `images`")
-        return self
-
-
-Messages = Annotated[tuple[ChatMessage, ...], Field(max_length=100)]
-FirstMessages = Annotated[
-    Messages, Field(description="The first run begins with these at once. Without any, the thread waits for a message.")
-]
-
-
-class NewThread(Wire):
+class NewThread(Body):
     model_config = _example(agentType="support", messages=[{"role": "user", "content": "Where is order 7?"}])
 
     agent_type: Annotated[str, Field(description="The name of a blueprint.")]
@@ -152,7 +161,7 @@ class NewThread(Wire):
     idempotency_key: IdempotencyKey = None
 
 
-class NewFork(Wire):
+class NewFork(Body):
     """A new thread that begins as another one was: after an event, before a user's message, or as it is now."""
 
     model_config = ConfigDict(
@@ -180,10 +189,12 @@ class NewFork(Wire):
         return self
 
 
-class InvokeBody(Wire):
+class InvokeBody(Body):
     model_config = _example(messages=[{"role": "user", "content": "And order 8?"}], idempotencyKey="order-8")
 
-    messages: Annotated[Messages, Field(min_length=1)]
+    messages: Annotated[
+        Messages, Field(description="Without any, a run starts on the conversation as it is, or continues.")
+    ] = ()
     files: Files = {}
     limits: Annotated[Limits | None, Field(description="For a run that this starts; else the blueprint's.")] = None
     output_schema: OutputSchema = None
@@ -194,12 +205,11 @@ class InvokeBody(Wire):
         ),
     ] = "next_step"
     idempotency_key: IdempotencyKey = None
-    thread_id: Annotated[str | None, Field(description="If given, it must be the thread of the address.")] = None
-    agent_type: Annotated[str | None, Field(description="If given, it must be the thread's agent.")] = None
-
-
-def as_messages(given: tuple[ChatMessage, ...]) -> tuple[Message, ...]:
-    return tuple(Message(role=each.role, content=each.content, images=each.images) for each in given)
+    thread_id: Annotated[
+        str | None, EmptyIsNone, Field(description="If given, it must be the thread of the address.")
+    ] = None
+    agent_type: Annotated[str | None, EmptyIsNone, Field(description="If given, it must be the thread's agent.")] = None
+    parent: Ignored = None
 
 
 class ThreadPage(Wire):
@@ -259,7 +269,7 @@ Decisions = Annotated[
 ]
 
 
-class ApproveBody(Wire):
+class ApproveBody(Body):
     """Either `approved` for all calls that wait, or `decisions` by the calls' ids, or by their `approvalId`s, which
     name them with exactly the arguments that were shown."""
 
@@ -314,7 +324,7 @@ class ApprovalPage(Wire):
     next: int | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
-class DecideBody(Wire):
+class DecideBody(Body):
     """Decisions on calls of any of the agency's threads, by the calls' `approvalId`s."""
 
     model_config = _example(decisions={"thr_7d1f:9a2c": {"decision": "approve"}})
@@ -336,7 +346,7 @@ class DecisionResults(Wire):
     refused: tuple[RefusedDecision, ...] = ()
 
 
-class NewLimits(Wire):
+class NewLimits(Body):
     """New limits for a run that has used one up."""
 
     model_config = _example(tokens=200_000)
@@ -350,7 +360,7 @@ class NewLimits(Wire):
 # Schedules.
 
 
-class NewSchedule(Schedule):
+class NewSchedule(Body, Schedule):
     """Threads that an agency starts by itself."""
 
     model_config = _example(
@@ -369,11 +379,13 @@ class NewSchedule(Schedule):
         return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude={"idempotency_key"})
 
 
-class ScheduleChange(Wire):
+class ScheduleChange(Body):
     """A change of a schedule: fields that are left out keep their values. A time of another `kind` replaces the present
     one, and a changed interval counts from now on."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "paused"}, {"cron": "0 7 * * 1-6"}]})
+
+    changes = Schedule
 
     status: Annotated[
         Literal["active", "paused"] | None,
@@ -398,7 +410,7 @@ class ScheduleChange(Wire):
         return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude={"status"})
 
 
-class RunWanted(Wire):
+class RunWanted(Body):
     model_config = _example(idempotencyKey="monday-again")
 
     idempotency_key: IdempotencyKey = None
@@ -415,7 +427,7 @@ class ProviderPage(Wire):
 # Keys and tickets.
 
 
-class KeyWanted(Wire):
+class KeyWanted(Body):
     model_config = _example(name="the shop's web server", role="operator")
 
     name: AgencyName

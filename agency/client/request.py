@@ -181,7 +181,13 @@ def chat(message: Messages) -> tuple[dict[str, object], ...]:
     if isinstance(message, str):
         message = Message(role="user", content=message)
     given = (message,) if isinstance(message, Message) else message
-    return tuple({"role": each.role, "content": each.content, "images": each.images} for each in given)
+    return tuple(_chat(each) for each in given)
+
+
+def _chat(message: Message) -> dict[str, object]:
+    """A message with what it says of itself; its id and origin are its thread's."""
+    given = message.model_dump(by_alias=False, exclude_defaults=True, exclude={"id", "origin"})
+    return {"role": message.role, "content": message.content, **given}
 
 
 def _reader(model: type[AnyModel]) -> Callable[[bytes], AnyModel]:

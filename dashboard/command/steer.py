@@ -65,4 +65,4 @@ def cancel(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, d
     with server(url, data_dir) as client:
         found = the_thread(client, thread, agency)
         found.cancel()
-    err.print(f"canceled {found.agency_id}/{found.id}", highlight=False)
+    err.print(f"{found.agency_id}/{found.id} has no run in progress any more", highlight=False)

@@ -1,15 +1,16 @@
 """Access: which credential a request carries, and what that allows.
 
 There are two kinds of credentials. The installation's secret allows everything. A key belongs to one agency and has a
-role there; for its holder, other agencies do not exist. Both come as `Authorization: Bearer …` or `X-SECRET`. Browsers
-cannot send headers with a WebSocket, so a client can exchange its credential for a ticket, which is valid for one
-request within seconds. Without a secret the gateway is open: every client that reaches it may do everything.
+role there; for its holder, other agencies do not exist. Both come as `Authorization: Bearer …` or `X-SECRET`; of two
+that differ, the one that is right counts. Browsers cannot send headers with a WebSocket, so a client can exchange its
+credential for a ticket, which is valid for one request within seconds. Without a secret the gateway is open: every
+client that reaches it may do everything.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Literal
 
 import structlog
@@ -57,20 +58,32 @@ class Doorkeeper:
     def __init__(self, secret: SecretStr | None) -> None:
         self._secret = None if secret is None else secret.get_secret_value().encode()
 
-    async def who(self, cluster: Cluster, credential: str | None, ticket: str | None) -> Principal:
-        """The holder of a credential or a ticket. A key limits its holder even if the gateway needs no secret."""
+    async def who(self, cluster: Cluster, credentials: Sequence[str], ticket: str | None) -> Principal:
+        """The holder of a ticket, or of the first credential that is right. A key limits its holder even if the gateway
+        needs no secret."""
         if ticket is not None:
             grant = await cluster.redeem_ticket(ticket)
             principal = None if grant is None else Principal.model_validate_json(grant)
             if principal is None or not await self.still_valid(cluster, principal):
                 raise Unauthorized("the ticket is unknown, used or too old: get a new one from POST /tickets")
             return principal
-        if credential is not None and (agency := agency_of_key(credential)) is not None:
-            return await _holder(cluster, agency, credential)
+        refusals: list[Unauthorized] = []
+        for credential in credentials:
+            try:
+                return await self._holder(cluster, credential)
+            except Unauthorized as error:
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
         if self._secret is None:
             return Principal()
-        if credential is None:
-            raise Unauthorized("this needs the secret or a key, as `Authorization: Bearer …` or `X-SECRET`")
+        raise Unauthorized("this needs the secret or a key, as `Authorization: Bearer …` or `X-SECRET`")
+
+    async def _holder(self, cluster: Cluster, credential: str) -> Principal:
+        if (agency := agency_of_key(credential)) is not None:
+            return await _key_holder(cluster, agency, credential)
+        if self._secret is None:
+            return Principal()
         if not hmac.compare_digest(credential.encode("latin-1", "replace"), self._secret):  # the header's own bytes
             raise Unauthorized("that is not the secret")
         return Principal()
@@ -92,7 +105,7 @@ class Doorkeeper:
         return True
 
 
-async def _holder(cluster: Cluster, agency: str, text: str) -> Principal:
+async def _key_holder(cluster: Cluster, agency: str, text: str) -> Principal:
     try:
         key = await cluster.agency(agency).check_key(text)
     except NotFound:
@@ -108,12 +121,11 @@ _bearer = HTTPBearer(auto_error=False, description="The secret, or a key of an a
 _header = APIKeyHeader(name="X-SECRET", auto_error=False, description="The secret, or a key of an agency.")
 
 
-def credential(connection: HTTPConnection) -> str | None:
-    """The credential of a request. FastAPI's security classes do not work for sockets, so this reads the headers."""
+def credentials(connection: HTTPConnection) -> list[str]:
+    """The credentials of a request. FastAPI's security classes do not work for sockets, so this reads the headers."""
     scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and bearer.strip():
-        return bearer.strip()
-    return connection.headers.get("x-secret")
+    given = [bearer.strip()] if scheme.lower() == "bearer" and bearer.strip() else []
+    return [*given, *connection.headers.getlist("x-secret")[:1]]
 
 
 def is_live(connection: HTTPConnection) -> bool:
@@ -131,7 +143,7 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
 async def principal_of(connection: HTTPConnection) -> Principal:
     doorkeeper: Doorkeeper = connection.app.state.doorkeeper
     ticket = connection.query_params.get("ticket") if is_live(connection) else None
-    principal = await doorkeeper.who(cluster_of(connection), credential(connection), ticket)
+    principal = await doorkeeper.who(cluster_of(connection), credentials(connection), ticket)
     if principal.key is not None:
         structlog.contextvars.bind_contextvars(key=principal.key)
     return principal

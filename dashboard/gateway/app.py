@@ -13,6 +13,7 @@ from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.openapi import describe
+from dashboard.gateway.proxies import TrustedProxies
 from dashboard.gateway.routes import (
     agencies,
     blueprints,
@@ -32,8 +33,8 @@ DESCRIPTION = """\
 Durable multi-agent threads. An agency has blueprints and threads; a thread is one agent's conversation, with one run
 at a time. Everything that has happened in a thread is an event with a number.
 
-Live events also come over WebSockets, at `/agency/{agencyId}/agent/{threadId}/ws?after=` for one thread and at
-`/agency/{agencyId}/ws?after=` for all of an agency's: every event after that number, then those to come, as JSON.
+Live events also come over WebSockets, at `/agency/{agencyId}/agent/{threadId}/ws` for one thread and at
+`/agency/{agencyId}/ws` for all of an agency's, as JSON. With `?after=`, every event after that number comes first.
 """
 
 
@@ -68,6 +69,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
             allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID"],
         )
     app.add_middleware(Guard, body_bytes=settings.body_bytes)
+    app.add_middleware(TrustedProxies, trusted=settings.trusted_proxies)
     return app
 
 

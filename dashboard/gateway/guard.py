@@ -32,6 +32,9 @@ QUIET = ("/healthz", "/metrics")
 
 METHODS = frozenset(http.HTTPMethod)
 
+SIMPLE = ("", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded")
+"""The content types that a page may send to another site without asking first."""
+
 _PATH = re.compile(r"/agency/(?P<agency>[\w-]+)(?:/agent/(?P<thread>[\w-]+))?")
 
 
@@ -74,12 +77,19 @@ def _check_page(connection: HTTPConnection, settings: GatewaySettings) -> None:
     origin = connection.headers.get("origin")
     if origin in settings.cors_origins or connection.scope.get("method") in ("GET", "HEAD", "OPTIONS"):
         return
-    if connection.scope["type"] == "websocket":
+    site = connection.headers.get("sec-fetch-site")  # which browsers send to https and to localhost only
+    if connection.scope["type"] == "websocket" or (site is None and _is_simple(connection)):
         foreign = origin is not None and origin.partition("://")[2] != connection.headers.get("host")
     else:
-        foreign = connection.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        foreign = site not in (None, "none", "same-origin")
     if foreign:
         raise Forbidden("pages of other sites may not use this server; AGENCY_CORS_ORIGINS names those that may")
+
+
+def _is_simple(connection: HTTPConnection) -> bool:
+    """Whether a browser sends this for a page of another site without asking the server first, as CORS has it."""
+    kind = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return connection.scope["method"] == "POST" and kind in SIMPLE
 
 
 def _is_loopback(name: str) -> bool:
@@ -90,7 +100,7 @@ def _is_loopback(name: str) -> bool:
 
 
 class Guard:
-    """The outermost layer of the app."""
+    """The checks, around all of the app but what proxies say."""
 
     def __init__(self, app: ASGIApp, body_bytes: int) -> None:
         self._app = app

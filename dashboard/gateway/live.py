@@ -114,6 +114,33 @@ class LiveStream(StreamingResponse):
             await super().stream_response(bounded)
 
 
+class WholeHistory(StreamingResponse):
+    """Stored events as one JSON document, page after page, to a client that may take only so long for each.
+
+    The first page is there when the answer begins, so that a thread that does not exist is a refusal. If a later one
+    cannot be had, the answer breaks off, and the client sees that it is not whole.
+    """
+
+    def __init__(self, first: list[str], rest: AsyncIterator[list[str]], slow: float) -> None:
+        super().__init__(_as_document(first, rest), media_type="application/json")
+        self._slow = slow
+
+    async def stream_response(self, send: Send) -> None:
+        async def bounded(message: Message) -> None:
+            async with asyncio.timeout(self._slow):
+                await send(message)
+
+        await super().stream_response(bounded)
+
+
+async def _as_document(first: list[str], rest: AsyncIterator[list[str]]) -> AsyncIterator[str]:
+    yield f'{{"events":[{",".join(first)}'
+    async for events in rest:
+        if events:
+            yield f",{','.join(events)}"
+    yield '],"next":null}'
+
+
 async def over_socket(
     websocket: WebSocket, source: EventSource, connections: LiveConnections, still_valid: StillValid
 ) -> str:

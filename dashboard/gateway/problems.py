@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from agency import errors
 from agency.errors import AgencyError
 from agency.wire import Wire
+from dashboard.gateway.json_route import UNSAID
 
 log = structlog.get_logger(__name__)
 
@@ -121,7 +122,7 @@ def _about_body(error: RequestValidationError) -> bool:
 def _is_json(request: Request) -> bool:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     empty = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
-    return empty or kind == "application/json" or kind.endswith("+json")
+    return empty or kind in UNSAID or kind == "application/json" or kind.endswith("+json")
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:

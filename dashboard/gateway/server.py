@@ -61,8 +61,7 @@ class Gateway:
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=bool(settings.trusted_proxies),
-                forwarded_allow_ips=settings.trusted_proxies,
+                proxy_headers=False,  # `proxies` reads them
                 lifespan="off",
                 backlog=2_048,
                 ws_max_size=64 * 1024,

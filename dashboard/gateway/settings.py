@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agency.errors import DefinitionError
 from agency.wire import explain
+from dashboard.gateway.proxies import Trusted
 
 Origin = Annotated[str, StringConstraints(pattern=r"\Ahttps?://[^/\s]+\z")]
 
@@ -27,7 +28,8 @@ class GatewaySettings(BaseSettings):
     cors_origins: tuple[Origin, ...] = ()
     """Web pages of these origins may use the API from a browser; no others but the dashboard itself."""
     trusted_proxies: str = ""
-    """Addresses of proxies, separated by commas, whose X-Forwarded-For says where a request came from."""
+    """Addresses or networks of proxies, separated by commas, that are believed about where a request came from
+    (X-Forwarded-For, X-Forwarded-Proto, CF-Connecting-IP, CF-IPCountry and so on); `*` is every address."""
     body_bytes: Annotated[int, Field(ge=1_024)] = 16 * 1024 * 1024
     """The largest request that is accepted."""
     rate: Annotated[float, Field(gt=0)] = 1_000.0
@@ -56,7 +58,8 @@ class GatewaySettings(BaseSettings):
             return False
 
     def check(self) -> None:
-        """Refuse to be open to the network by accident."""
+        """Refuse to be open to the network by accident, and proxies that are none."""
+        Trusted(self.trusted_proxies)
         if not (self.is_loopback or self.secret or self.insecure):
             raise DefinitionError(
                 f"every client that reaches {self.host} could run your agents: set AGENCY_SECRET, which clients must "

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agency import Edit, Limits, Message
+from agency import Edit, Limits, Message, ToolCall
 from agency.client import Client
 from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
 from agency.client.request import Request, Value, agency_path, thread_path
@@ -97,7 +97,7 @@ def test_a_key_is_not_asked_for_twice_if_there_might_be_one(lost: Answer | NoAns
     [
         (THREAD.delete(), refused(404, "ERR_NOT_FOUND")),
         (AGENCY.revoke_key("k"), refused(404, "ERR_NOT_FOUND")),
-        (THREAD.cancel(), refused(409, "ERR_WRONG_STATE")),
+        (THREAD.pause(), refused(409, "ERR_WRONG_STATE")),
         (THREAD.lift_limits(tokens=5), refused(409, "ERR_WRONG_STATE")),
     ],
 )
@@ -189,9 +189,11 @@ def test_an_id_cannot_leave_its_place_in_a_path(name: str) -> None:
 
 def test_wrong_input_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(InvalidInput, match="name"):
-        GATEWAY.create_agency("")
-    with pytest.raises(InvalidInput, match="role"):
-        THREAD.invoke(Message(role="assistant", content="I am the model"))
+        GATEWAY.create_agency("x" * 201)
+    with pytest.raises(InvalidInput, match="`content` or `images`"):
+        THREAD.invoke(Message(role="user"))
+    with pytest.raises(InvalidInput, match="two of the paths name the same file"):
+        THREAD.invoke(files={"/a": "one", "a": "other"})
     with pytest.raises(InvalidInput, match="cannot be sent"):
         THREAD.invoke("hello", files={"/half": "a character: \ud800"})
 
@@ -201,3 +203,25 @@ def test_only_what_was_given_is_sent() -> None:
     assert body == {"name": "clerk", "model": None, "limits": {"tokens": 5}}
     body = json.loads(THREAD.decide({"c": Edit({"n": 1})}, idempotency_key="k").body or b"")
     assert body == {"decisions": {"c": {"args": {"n": 1}, "decision": "edit"}}, "idempotencyKey": "k"}
+    body = json.loads(THREAD.invoke(files={"a.txt": "one"}, idempotency_key="k").body or b"")
+    assert body == {"messages": [], "files": {"/a.txt": "one"}, "when": "next_step", "idempotencyKey": "k"}
+
+
+def test_a_conversation_is_sent_without_what_its_thread_has_given_it() -> None:
+    call = ToolCall(id="c", name="look", args={"n": 1})
+    conversation = (
+        Message(id="m1.1", role="user", content="Look."),
+        Message(id="m1.2", role="assistant", tool_calls=(call,), meta={"signature": "s"}),
+        Message(id="m1.3", role="tool", content="", tool_call_id="c"),
+    )
+    sent = json.loads(THREAD.invoke(conversation, idempotency_key="k").body or b"")
+    assert sent["messages"] == [
+        {"role": "user", "content": "Look."},
+        {
+            "role": "assistant",
+            "content": "",
+            "toolCalls": [{"id": "c", "name": "look", "args": {"n": 1}}],
+            "meta": {"signature": "s"},
+        },
+        {"role": "tool", "content": "", "toolCallId": "c"},
+    ]

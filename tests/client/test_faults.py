@@ -188,9 +188,9 @@ async def test_too_many_requests_wait_for_as_long_as_they_are_told(face: Face) -
 
 
 @both
-async def test_canceling_again_after_a_lost_answer_is_no_error(face: Face) -> None:
+async def test_pausing_again_after_a_lost_answer_is_no_error(face: Face) -> None:
     with scripted(nothing, problem(409, "ERR_WRONG_STATE")) as server:
-        await call(face, server.url, "cancel")
+        await call(face, server.url, "pause")
     assert len(server.asked) == 2
 
 

@@ -241,6 +241,9 @@ def test_agencies_blueprints_and_keys(client: Client, gateway: Server) -> None:
     assert agency.rename("the old bakery").name == client.agency(agency.id).info().name == "the old bakery"
     made = agency.put_blueprint("baker", description="Bakes.", prompt="You bake.", tags=["default"])
     assert (made.source, agency.put_blueprint("baker", prompt="You bake bread.").description) == ("agency", "Bakes.")
+    assert (made.warnings, made.model) == ((), None)
+    odd = agency.put_blueprint("baker", tags=["default", "ovens"], model="other")
+    assert ("ovens" in odd.warnings[0], odd.model) == (True, "other")
     assert {"baker", "clerk"} <= {each.name for each in agency.blueprints()}
     agency.delete_blueprint("baker")
     with pytest.raises(NotFound):

@@ -87,7 +87,7 @@ async def test_the_lag_of_live_feeds_is_measured(gateway: Server, http: httpx.Cl
 
     thread = create(http, agency)
     before = figures(http)["agency_feed_lag_seconds_count"]
-    async for event in socket_events(gateway, f"/agency/{agency}/agent/{thread}/ws"):
+    async for event in socket_events(gateway, f"/agency/{agency}/agent/{thread}/ws?after=0"):
         if event["type"] == "thread.created":
             http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": message(say("now"))})
         if event["type"] == "agent.completed":

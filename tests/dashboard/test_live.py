@@ -265,7 +265,7 @@ async def test_an_agencys_socket_gets_the_events_of_all_its_threads_those_to_com
     got: dict[str, list[Json]] = defaultdict(list)
     cursors: list[int] = []
     ends = 0
-    async for event in socket_events(gateway, f"/agency/{agency}/ws"):
+    async for event in socket_events(gateway, f"/agency/{agency}/ws?after=0"):
         if not cursors:
             parent = create(http, agency, calls(task(say("one")), task(say("two"))), say("both"))
         cursors.append(event.pop("cursor"))

@@ -47,7 +47,7 @@ async def test_a_gateway_that_is_killed_and_restarted_in_the_middle_of_a_run_is_
         thread = create(http, agency, *steps, calls(holding(ledger, "last")), say("done"))
     watchers = [asyncio.create_task(follow_to_the_end(server, f"/agency/{agency}/agent/{thread}/ws")) for _ in range(5)]
     for _ in range(2):
-        async for _event in socket_events(server, f"/agency/{agency}/agent/{thread}/ws"):
+        async for _event in socket_events(server, f"/agency/{agency}/agent/{thread}/ws?after=0"):
             break
         server.kill()
         await asyncio.to_thread(server.restart)
@@ -71,7 +71,7 @@ async def test_gateways_side_by_side_are_one_server(gateway: Server, serve: Serv
         thread = create(http, agency["id"], say("done"))
         assert finished(second, agency["id"], thread)["data"] == "done"
         ticket = http.post("/tickets").json()["ticket"]
-        path = f"/agency/{agency['id']}/agent/{thread}/ws?ticket={ticket}"
+        path = f"/agency/{agency['id']}/agent/{thread}/ws?after=0&ticket={ticket}"
         assert (await anext(socket_events(other, path)))["seq"] == 1
         key = second.post(f"/agency/{agency['id']}/keys", json={"name": "k", "role": "viewer"}).json()
         with gateway.client(Authorization=f"Bearer {key['key']}") as holder:

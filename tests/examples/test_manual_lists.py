@@ -127,7 +127,7 @@ def test_every_metric_is_listed() -> None:
 def routes_of_the_gateway() -> set[tuple[str, str]]:
     document = create_app(GatewaySettings()).openapi()["paths"]
     known = {(method.upper(), _short(path)) for path, methods in document.items() for method in methods}
-    return known | {("WS", "/agency/{a}/agent/{t}/ws"), ("WS", "/agency/{a}/ws")}
+    return known | {("WS", f"/agency/{{a}}{path}") for path in ("/ws", "/agent/{t}", "/agent/{t}/ws")}
 
 
 def _short(path: str) -> str:

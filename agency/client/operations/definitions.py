@@ -50,7 +50,8 @@ class DefinitionOperations(Resource):
 
     @asks
     def put_blueprint(self, name: str, **fields: Unpack[BlueprintFields]) -> Request[BlueprintInfo]:
-        """Add a blueprint, or change one: fields that you leave out keep their values. New threads use it at once."""
+        """Add a blueprint, or change one: fields that you leave out keep their values. New threads use it at once.
+        Tags and sections of `config` that the server has nothing for are kept, and its `warnings` name them."""
         return post(BlueprintInfo, f"{self._path}/blueprints", encoded(api.BlueprintChange, {"name": name, **fields}))
 
     @asks

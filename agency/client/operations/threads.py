@@ -64,7 +64,7 @@ class ThreadOperations(Resource):
     @asks
     def invoke(
         self,
-        message: Messages,
+        message: Messages = (),
         *,
         files: Mapping[str, str] | None = None,
         limits: Limits | None = None,
@@ -72,7 +72,7 @@ class ThreadOperations(Resource):
         when: When = "next_step",
         idempotency_key: str | None = None,
     ) -> Request[Accepted]:
-        """Send a message, which starts a run.
+        """Send a message, which starts a run. Without one, a run starts on the conversation as it is, or continues.
 
         During a run, the message joins it at its next turn, or starts the run after it (`when="next_run"`), or
         interrupts it (`when="now"`). `limits` and `output_schema` (a pydantic model or a JSON schema) replace the
@@ -144,8 +144,8 @@ class ThreadOperations(Resource):
 
     @asks
     def cancel(self) -> Request[None]:
-        """Cancel the run, and the runs of its children."""
-        return order(f"{self._path}/cancel", done=WrongState)
+        """Cancel the run, and the runs of its children. With nothing to cancel, this changes nothing."""
+        return order(f"{self._path}/cancel")
 
     @asks
     def pause(self) -> Request[None]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Annotated
 
-from fastapi import APIRouter, status
+from fastapi import APIRouter, Query, status
 
+from actors import place_of
 from agency.api import bodies as api
 from agency.api.tenancy import AgencyInfo, KeyInfo, NewKey
 from dashboard.gateway.access import Admin, AnyPrincipal, Owner, TheCluster, Viewer
@@ -20,14 +22,14 @@ router = APIRouter(route_class=JsonRoute, tags=["agencies"])
 async def list_agencies(
     cluster: TheCluster,
     who: AnyPrincipal,
-    after: AfterName = "",
-    limit: Limit = 100,
+    after: Annotated[str, Query(max_length=200, description="`next` of the page before.")] = "",
+    limit: Limit = 1_000,
 ) -> api.AgencyPage:
-    """The agencies that your secret or key gives access to."""
+    """The agencies that your secret or key gives access to, the newest first."""
     if who.agency is not None:
         return api.AgencyPage(agencies=(await cluster.agency(who.agency).info(),))
     found = await cluster.agencies(after, limit)
-    return api.AgencyPage(agencies=tuple(found), next=found[-1].id if len(found) == limit else None)
+    return api.AgencyPage(agencies=tuple(found), next=place_of(found[-1]) if len(found) == limit else None)
 
 
 @router.post("/agencies", status_code=status.HTTP_201_CREATED, responses=refusals(409))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter, Response, status
 
 from agency.api import bodies as api
-from agency.api.tenancy import BlueprintInfo
 from dashboard.gateway.access import Admin, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import AfterName, AgencyId, BlueprintName, Limit
@@ -16,7 +15,7 @@ router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/blueprints
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))
 async def list_blueprints(
-    cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100
+    cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 1_000
 ) -> api.BlueprintPage:
     """Every blueprint, by name. The agency's own replace the code's of the same name."""
     found = [each for each in await cluster.agency(agency_id).blueprints() if each.name > after]
@@ -27,16 +26,17 @@ async def list_blueprints(
 @router.post(
     "",
     dependencies=[Admin],
-    responses={**refusals(404), 201: {"model": BlueprintInfo, "description": "It is new to the agency."}},
+    responses={**refusals(404), 201: {"model": api.SavedBlueprint, "description": "It is new to the agency."}},
 )
 async def put_blueprint(
     cluster: TheCluster, agency_id: AgencyId, body: api.BlueprintChange, response: Response
-) -> BlueprintInfo:
-    """Add a blueprint, or change one: fields that you leave out keep their values. New threads use it at once."""
+) -> api.SavedBlueprint:
+    """Add a blueprint, or change one: fields that you leave out keep their values. New threads use it at once. Tags and
+    sections of `config` that this installation has nothing for are kept, and `warnings` names them."""
     made = await cluster.agency(agency_id).put_blueprint(body.fields)
     if made.created_at == made.updated_at:
         response.status_code = status.HTTP_201_CREATED
-    return made
+    return api.SavedBlueprint(**made.model_dump(by_alias=False))
 
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404))

@@ -11,9 +11,11 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response, status
+from pydantic import AfterValidator
 from starlette.requests import ClientDisconnect
 
 from agency.api import bodies as api
+from agency.api.conversation import absolute
 from agency.errors import InvalidInput
 from dashboard.gateway.access import Operator, TheCluster, Viewer
 from dashboard.gateway.parameters import AgencyId, ThreadId
@@ -35,7 +37,8 @@ HEADERS = {"Content-Security-Policy": "default-src 'none'; sandbox", "Cache-Cont
 
 FilePath = Annotated[
     str,
-    Query(min_length=2, max_length=1_024, description='An absolute path, beginning with "/".', examples=["/report.md"]),
+    AfterValidator(absolute),
+    Query(min_length=1, max_length=1_024, description="A path; a leading slash is added.", examples=["/report.md"]),
 ]
 
 _FILE = {"type": "string", "format": "binary"}

@@ -1,11 +1,12 @@
-"""Events: stored ones in pages, and live ones as they happen; from any number on, without a gap or a repeat.
+"""Events: stored ones in pages or all at once, and live ones as they happen; from any number on, without a gap or a
+repeat.
 
 Events go out as the JSON that threads give: nothing here parses them, so a page or a feed costs the gateway little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -22,12 +23,23 @@ from agency.errors import AgencyError, InvalidInput, NotFound
 from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
 from dashboard.gateway.guard import check_caller
 from dashboard.gateway.json_route import JsonRoute
-from dashboard.gateway.live import STREAM, EventSource, LiveConnections, LiveStream, StillValid, over_socket
-from dashboard.gateway.parameters import After, AgencyId, Limit, ThreadId
+from dashboard.gateway.live import (
+    STREAM,
+    EventSource,
+    LiveConnections,
+    LiveStream,
+    StillValid,
+    WholeHistory,
+    over_socket,
+)
+from dashboard.gateway.parameters import After, AgencyId, ThreadId
 from dashboard.gateway.problems import as_problem, refusals
+from dashboard.gateway.settings import GatewaySettings
 
 router = APIRouter(route_class=JsonRoute, tags=["events"])
 log = structlog.get_logger(__name__)
+
+PAGE = 1_000
 
 LastEventId = Annotated[
     int | None,
@@ -37,12 +49,16 @@ AfterOrNow = Annotated[
     Annotated[int, Field(ge=0, lt=2**63)] | Literal["now"],
     Query(description="Begin after this `cursor`; 0 is the beginning. A live feed may also begin `now`."),
 ]
+LimitOrAll = Annotated[
+    int | None, Query(ge=1, le=PAGE, description="The most that a page has. Without it, the answer has all events.")
+]
+Numbered = tuple[int, str]
 Asking = Annotated[Principal, Depends(may("viewer"))]
 
 
 def _pages(model: type[Any]) -> dict[int | str, dict[str, Any]]:
     """How the API's description shows a route that answers with a page or with a stream."""
-    both = "A page; or, with `Accept: text/event-stream`, every event and then those to come."
+    both = "All events, or a page; or, with `Accept: text/event-stream`, all events and then those to come."
     return {200: {"model": model, "description": both, "content": {STREAM: {"schema": {"type": "string"}}}}}
 
 
@@ -58,17 +74,22 @@ async def thread_events(
     agency_id: AgencyId,
     thread_id: ThreadId,
     after: After = 0,
-    limit: Limit = 1_000,
+    limit: LimitOrAll = None,
     last_event_id: LastEventId = None,
 ) -> Response:
-    """A thread's events after a seq. Seqs count from 1 without a gap and never expire."""
+    """A thread's events after a seq: all of them, or with `limit` a page. Seqs count from 1 without a gap and never
+    expire."""
     thread = cluster.thread(agency_id, thread_id)
     if is_live(request):
         await thread.metadata()
         begin = after if last_event_id is None else last_event_id
         return _stream(request, who, partial(cluster.subscribe, thread.address, begin))
-    events = await thread.stored_events_json(after, limit)
-    return _page(events, after + limit if len(events) == limit else None)
+
+    async def page(after: int, limit: int) -> list[Numbered]:
+        found = await thread.stored_events_json(after, limit)
+        return list(enumerate(found, after + 1))
+
+    return await _stored(request, page, after, limit)
 
 
 @router.get(
@@ -82,10 +103,11 @@ async def agency_events(
     who: Asking,
     agency_id: AgencyId,
     after: AfterOrNow = 0,
-    limit: Limit = 1_000,
+    limit: LimitOrAll = None,
     last_event_id: LastEventId = None,
 ) -> Response:
-    """The stored events of all of an agency's threads after a cursor. Cursors count from 1 and never expire."""
+    """The stored events of all of an agency's threads after a cursor: all of them, or with `limit` a page. Cursors
+    count from 1 and never expire."""
     agency = cluster.agency(agency_id)
     if is_live(request):
         latest = await agency.cursor()
@@ -93,14 +115,28 @@ async def agency_events(
         return _stream(request, who, partial(cluster.subscribe_agency, agency_id, begin))
     if after == "now":
         raise InvalidInput("a page begins after a number; only live events can begin `now`")
-    found = await cluster.agency_events(agency_id, after, limit)
-    return _page([event for _, event in found], found[-1][0] if len(found) == limit else None)
+    return await _stored(request, partial(cluster.agency_events, agency_id), after, limit)
 
 
-def _page(events: list[str], following: int | None) -> Response:
+Page = Callable[[int, int], Awaitable[list[Numbered]]]
+"""The events after a number, at most so many; fewer only if there are no more."""
+
+
+async def _stored(request: Request, page: Page, after: int, limit: int | None) -> Response:
     """An `EventPage` or `AgencyEventPage`, written around events that are JSON already."""
-    content = f'{{"events":[{",".join(events)}],"next":{"null" if following is None else following}}}'
-    return Response(content, media_type="application/json")
+    found = await page(after, limit or PAGE)
+    events = [event for _, event in found]
+    if limit is None:
+        settings: GatewaySettings = request.app.state.settings
+        return WholeHistory(events, _rest(page, found), settings.slow)
+    following = found[-1][0] if len(found) == limit else "null"
+    return Response(f'{{"events":[{",".join(events)}],"next":{following}}}', media_type="application/json")
+
+
+async def _rest(page: Page, found: list[Numbered]) -> AsyncIterator[list[str]]:
+    while len(found) == PAGE:
+        found = await page(found[-1][0], PAGE)
+        yield [event for _, event in found]
 
 
 def _still_valid(connection: Request | WebSocket, who: Principal) -> StillValid:
@@ -115,27 +151,29 @@ def _stream(request: Request, who: Principal, subscribe: Callable[[], EventSourc
 # Sockets.
 
 
+@router.websocket("/agency/{agency_id}/agent/{thread_id}")
 @router.websocket("/agency/{agency_id}/agent/{thread_id}/ws")
 async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) -> None:
-    """Every event of a thread after `?after=`, then new ones as they happen, with the text that models stream."""
+    """Events of a thread as they happen, with the text that models stream; with `?after=`, first all after that seq."""
 
     async def subscribe(cluster: Cluster) -> EventSource:
-        thread = cluster.thread(agency_id, thread_id)
-        await thread.metadata()
-        return cluster.subscribe(Address(agency_id, thread_id), _after(websocket))
+        thread, after = cluster.thread(agency_id, thread_id), _after(websocket)
+        if after is None:
+            after = (await thread.summary()).seq
+        else:
+            await thread.metadata()
+        return cluster.subscribe(Address(agency_id, thread_id), after)
 
     await _serve(websocket, agency_id, subscribe)
 
 
 @router.websocket("/agency/{agency_id}/ws")
 async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
-    """The stored events of an agency's threads after the cursor `?after=`, then new ones; with `now` only new ones."""
+    """Events of an agency's threads as they happen; with `?after=`, first all that are stored after that cursor."""
 
     async def subscribe(cluster: Cluster) -> EventSource:
-        now = websocket.query_params.get("after") == "now"
-        # Before the socket opens, so that it misses no event after that.
-        latest = await cluster.agency(agency_id).cursor()
-        return cluster.subscribe_agency(agency_id, latest if now else _after(websocket))
+        after, latest = _after(websocket), await cluster.agency(agency_id).cursor()
+        return cluster.subscribe_agency(agency_id, latest if after is None else after)
 
     await _serve(websocket, agency_id, subscribe)
 
@@ -159,8 +197,12 @@ async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Clus
         await websocket.send_denial_response(as_problem(error))
 
 
-def _after(websocket: WebSocket) -> int:
-    given = websocket.query_params.get("after") or "0"
+def _after(websocket: WebSocket) -> int | None:
+    """After which number a socket begins; None is now. What is the latest number then is asked before the socket opens,
+    so that it misses nothing after that."""
+    given = websocket.query_params.get("after") or "now"
+    if given == "now":
+        return None
     if not (given.isascii() and given.isdigit() and len(given) < 20 and int(given) < 2**63):
-        raise InvalidInput(f"after is a whole number from 0, not {given!r:.100}")
+        raise InvalidInput(f"after is a whole number from 0, or `now`, not {given!r:.100}")
     return int(given)

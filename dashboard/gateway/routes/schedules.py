@@ -44,11 +44,12 @@ async def change_schedule(
     cluster: TheCluster,
     agency_id: AgencyId,
     schedule_id: ScheduleId,
-    body: api.ScheduleChange,
     who: Annotated[Principal, Depends(may("operator"))],
+    given: api.ScheduleChange | None = None,
 ) -> ScheduleInfo:
     """Change, pause or resume a schedule. Fields that you leave out keep their values. A key with the role `operator`
     may pause and resume; other changes need `admin`."""
+    body = given or api.ScheduleChange()
     if body.fields:
         who.check(agency_id, "admin")
     return await cluster.agency(agency_id).change_schedule(schedule_id, body.fields, body.status)

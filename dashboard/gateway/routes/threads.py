@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, status
@@ -9,9 +10,10 @@ from fastapi import APIRouter, Query, Request, status
 from actors import ThreadHandle
 from actors.host.system_agent import WAIT_MOST
 from agency.api import bodies as api
+from agency.api.conversation import as_messages
 from agency.api.tenancy import ThreadSummary
 from agency.approvals.pending import PendingToolCall
-from agency.errors import InvalidInput, NotFound
+from agency.errors import InvalidInput, NotFound, WrongState
 from agency.events import OURS
 from agency.metadata import ThreadMetadata
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
@@ -31,10 +33,10 @@ async def list_threads(
     cluster: TheCluster,
     agency_id: AgencyId,
     after: After = 0,
-    limit: Limit = 100,
+    limit: Limit = 1_000,
     parent: Annotated[str | None, Query(max_length=64, description="Only this thread's children.")] = None,
     status: Annotated[RunStatus | None, Query(description="Only threads whose latest run has this status.")] = None,
-    order: Annotated[Literal["oldest", "newest"], Query(description="What comes first.")] = "oldest",
+    order: Annotated[Literal["oldest", "newest"], Query(description="What comes first.")] = "newest",
 ) -> api.ThreadPage:
     """The agency's threads and their status."""
     newest_first = order == "newest"
@@ -51,7 +53,7 @@ async def create_thread(
     key = body.idempotency_key
     thread = await cluster.agency(agency_id).create_thread(
         body.agent_type,
-        api.as_messages(body.messages),
+        as_messages(body.messages),
         thread_id=None if key is None else derived("thr", agency_id, key),
         request=request_context(request),
         limits=body.limits,
@@ -84,12 +86,16 @@ async def delete_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: Thr
     dependencies=[Operator],
     responses=refusals(404),
 )
-async def invoke(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.InvokeBody) -> Accepted:
-    """Send messages, which start a run. During a run, they join it, start the run after it or interrupt it (`when`)."""
+async def invoke(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, given: api.InvokeBody | None = None
+) -> Accepted:
+    """Send messages, which start a run. During a run, they join it, start the run after it or interrupt it (`when`).
+    Without messages, a run starts on the conversation as it is, and one in progress continues."""
+    body = given or api.InvokeBody()
     thread = cluster.thread(agency_id, thread_id)
     await _check_meant(thread, body)
     return await thread.invoke(
-        api.as_messages(body.messages),
+        as_messages(body.messages),
         idempotency_key=body.idempotency_key,
         limits=body.limits,
         files=body.files,
@@ -119,7 +125,7 @@ async def fork(
     wanted = body or api.NewFork()
     key = wanted.idempotency_key
     made = await cluster.thread(agency_id, thread_id).fork(
-        api.as_messages(wanted.messages),
+        as_messages(wanted.messages),
         after_seq=wanted.after_seq,
         before_message=wanted.before_message,
         thread_id=None if key is None else derived("thr", agency_id, thread_id, key),
@@ -204,10 +210,11 @@ def _edited(pending: dict[str, PendingToolCall], body: api.ApproveBody) -> dict[
     return decisions
 
 
-@router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404, 409))
+@router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404))
 async def cancel(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
-    """Cancel the run, and the runs of its children."""
-    await cluster.thread(agency_id, thread_id).cancel()
+    """Cancel the run, and the runs of its children. With nothing to cancel, this changes nothing."""
+    with suppress(WrongState):
+        await cluster.thread(agency_id, thread_id).cancel()
     return api.Ok()
 
 
@@ -226,8 +233,11 @@ async def resume(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) 
 
 
 @router.post("/agent/{thread_id}/limits", dependencies=[Operator], responses=refusals(404, 409))
-async def lift_limits(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.NewLimits) -> api.Ok:
+async def lift_limits(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, given: api.NewLimits | None = None
+) -> api.Ok:
     """Raise the limits of a run that has used one up, and let it continue."""
+    body = given or api.NewLimits()
     thread = cluster.thread(agency_id, thread_id)
     await thread.lift_limits(turns=body.turns, time_ms=body.time_ms, tokens=body.tokens, cost_usd=body.cost_usd)
     return api.Ok()
