@@ -1,4 +1,4 @@
-// The agencies that the signed-in person may see.
+// The agencies that the signed-in person may see, the newest first.
 
 import { listAgencies } from "@/api/agencies";
 import { asProblem, type Problem } from "@/api/problem";
@@ -29,7 +29,7 @@ export async function loadAgencies(): Promise<void> {
 export function putAgency(made: Agency): void {
   const list = agencies.get().list ?? [];
   const known = list.some((each) => each.id === made.id);
-  agencies.update({ list: known ? list.map((each) => (each.id === made.id ? made : each)) : [...list, made] });
+  agencies.update({ list: known ? list.map((each) => (each.id === made.id ? made : each)) : [made, ...list] });
 }
 
 export function forgetAgency(id: string): void {

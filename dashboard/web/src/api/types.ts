@@ -59,7 +59,7 @@ export type ThreadListing = Schemas["ThreadPage"];
 export type NewThread = BodyAt<"/agency/{agency_id}/agents">;
 export type ChatMessage = Schemas["ChatMessage"];
 /** When a message that is sent during a run is read. */
-export type When = NonNullable<BodyOf<"invoke">["when"]>;
+export type When = NonNullable<NonNullable<BodyOf<"invoke">>["when"]>;
 
 export type Image = Schemas["Image-Output"];
 export type ImageToSend = Schemas["Image-Input"];

@@ -55,6 +55,13 @@ export function BlueprintForm({ agency, blueprint, onSaved, onDeleted }: Props) 
             ? `The agency’s own${blueprint.updatedAt ? `, changed ${dateTime(blueprint.updatedAt)}` : ""}.`
             : "From the code. What is saved here takes its place in this agency."}
       </p>
+      {blueprint !== null && blueprint.warnings.length > 0 && (
+        <ul className={css.warnings} aria-label="What has no effect">
+          {blueprint.warnings.map((each) => (
+            <li key={each}>{each}</li>
+          ))}
+        </ul>
+      )}
       {blueprint === null && (
         <label className="field">
           <span>Name</span>

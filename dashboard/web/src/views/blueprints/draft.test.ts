@@ -15,7 +15,7 @@ const clerk = blueprint("clerk", {
 
 describe("a blueprint that is edited", () => {
   it("comes back as it was if nothing was changed", () => {
-    const { source: _, createdAt: __, updatedAt: ___, ...same } = clerk;
+    const { source: _, warnings: __, createdAt: ___, updatedAt: ____, ...same } = clerk;
     expect(blueprintOf(draftOf(clerk))).toEqual({ ...same, params: { temperature: 0.2 } }); // without the defaults;
   });
 
@@ -24,7 +24,8 @@ describe("a blueprint that is edited", () => {
     expect(blueprintOf(good).model).toBeNull();
     expect(() => blueprintOf({ ...good, name: "a b" })).toThrow("letters, digits");
     expect(() => blueprintOf({ ...good, prompt: " " })).toThrow("needs a prompt");
-    expect(() => blueprintOf({ ...good, model: "gpt" })).toThrow("provider:model");
+    expect(blueprintOf({ ...good, model: "gpt" }).model).toBe("gpt");
+    expect(() => blueprintOf({ ...good, model: "open ai:gpt" })).toThrow("provider:model");
     expect(() => blueprintOf({ ...good, config: "{" })).toThrow("Configuration: not JSON yet");
     expect(() => blueprintOf({ ...good, params: "[1]" })).toThrow("Parameters: an object");
     expect(() => blueprintOf({ ...good, limits: { ...good.limits, turns: "1.5" } })).toThrow("above 0");

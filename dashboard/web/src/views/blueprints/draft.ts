@@ -101,7 +101,7 @@ export function blueprintOf(draft: Draft): BlueprintChange {
   };
 }
 
-const MODEL = /^[a-z][a-z0-9_-]*:.+$/;
+const MODEL = /^([a-z][a-z0-9_-]*:\S(.*\S)?|[^\s:]+)$/;
 
 /** Nothing is the installation's default; a chain is a list, in JSON. */
 function modelOf(text: string): Json {
@@ -113,7 +113,7 @@ function modelOf(text: string): Json {
     return read.value;
   }
   if (!MODEL.test(given))
-    throw new Problem(0, "A model reads provider:model, as openai:gpt-5-mini; a chain is a JSON list.");
+    throw new Problem(0, "A model reads provider:model, as openai:gpt-5-mini, or just model; a chain is a JSON list.");
   return given;
 }
 
