@@ -124,8 +124,8 @@ class Interrupted(AgencyError):
 
 
 class ModelError(AgencyError):
-    """What a model provider raises. `model_code` is one of the run's error codes (ERR_API, ERR_AUTH, …); `usage` is
-    what the call had used before it failed, if that is known."""
+    """What a model provider raises. `model_code` is one of the run's error codes (ERR_API, ERR_AUTH, …); `status` is
+    the provider's HTTP status, `usage` what the call had used before it failed, if they are known."""
 
     code = "ERR_MODEL"
 
@@ -138,12 +138,14 @@ class ModelError(AgencyError):
         retry_after_ms: int | None = None,
         request_id: str | None = None,
         usage: Usage | None = None,
+        status: int | None = None,
     ) -> None:
         self.model_code = model_code
         self.retryable = retryable
         self.retry_after_ms = retry_after_ms
         self.request_id = request_id
         self.usage = usage
+        self.status = status
         super().__init__(message)
 
 

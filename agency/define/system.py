@@ -45,7 +45,7 @@ _TAG = re.compile(r"[a-zA-Z0-9_-]+")
 _FILE_METHODS = ("on_files", "files", "read_file", "delete_file", "handed_back")
 _UNDEFINED = (None, *(vars(FileKeeper)[name] for name in _FILE_METHODS))
 """What a class has under these names that does not define them itself."""
-_MODEL = re.compile(r"[a-z][a-z0-9_-]*:.+")
+_MODEL = re.compile(r"[a-z][a-z0-9_-]*:\S(?:.*\S)?")
 
 NO_PROVIDERS: Mapping[str, Provider] = {}
 OPEN_PROVIDERS = 200

@@ -70,7 +70,7 @@ def test_our_own_prices_go_before_the_published_ones(price: Price, expected: flo
     ("entry", "model", "usage"),
     [
         (Provider(api="openai"), "no-such-model", USED),
-        (Provider(api="openai", base_url="http://127.0.0.1:1/v1"), "gpt-4o", USED),
+        (Provider(api="openai", base_url="https://models.example.com/v1"), "gpt-4o", USED),
         (Provider(api="openai", priced_as="nobody"), "gpt-4o", USED),
         (Provider(api="openai", prices={"other": Price(input=1, output=1)}), "no-such-model", USED),
         (Provider(api="openai"), "gpt-4o", Usage(input=5, cached_input=50)),  # nonsense
@@ -80,3 +80,34 @@ def test_our_own_prices_go_before_the_published_ones(price: Price, expected: flo
 )
 def test_what_is_not_known_is_not_free(entry: Provider, model: str, usage: Usage) -> None:
     assert cost(entry, model, usage) is None
+
+
+PRIVATE = [
+    "http://127.0.0.1:1/v1",
+    "http://localhost:11434/v1",
+    "http://10.1.2.3/v1",
+    "http://192.168.0.7:8000/v1",
+    "http://[::1]:8000/v1",
+    "http://ollama:11434/v1",
+    "http://gpu.local/v1",
+]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+@pytest.mark.parametrize("usage", [USED, Usage()])
+def test_a_model_on_a_private_address_is_free_without_a_price(address: str, usage: Usage) -> None:
+    assert cost(Provider(api="openai", base_url=address), "gpt-4o", usage) == 0.0
+
+
+def test_a_price_counts_on_a_private_address_too() -> None:
+    ours = Provider(api="openai", base_url=PRIVATE[0], prices={"m": Price(input=2, output=10)})
+    theirs = Provider(api="openai", base_url=PRIVATE[0], priced_as="openai")
+    assert cost(ours, "m") == pytest.approx((10 * 2 + 2 * 10) / 1000)
+    assert cost(theirs, "gpt-4o") == cost(Provider(api="openai"), "gpt-4o")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://8.8.8.8/v1", "https://models.example.com/v1", "https://10.example.com/v1"]
+)
+def test_a_public_address_is_not_private(address: str) -> None:
+    assert not Provider(api="openai", base_url=address).is_private

@@ -9,6 +9,7 @@ is looked up for every call, so a key that is replaced is used from the next cal
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -150,6 +151,17 @@ class Provider(Wire):
     priced_as: Annotated[str, Field(pattern=r"^[a-z0-9._-]+$", max_length=100)] | None = None
     """Whose published prices count, as genai-prices names them: 'openrouter', 'azure', 'google'."""
     timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = TIMEOUT_MS
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its address is one of this machine or of a private network."""
+        host = None if self.base_url is None else urlsplit(self.base_url).hostname
+        if host is None:
+            return False
+        try:
+            return ipaddress.ip_address(host).is_private
+        except ValueError:
+            return host == "localhost" or host.endswith((".localhost", ".local", ".internal")) or "." not in host
 
     @property
     def references(self) -> frozenset[str]:

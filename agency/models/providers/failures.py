@@ -172,7 +172,9 @@ class Account:
         message = self._message(code, status, _words(said, exchange.secrets))
         response: Response | None = getattr(error, "response", exchange.response)
         wait = retry_after_ms(response.headers) if response is not None else None
-        return failure(code, message, wait, _request_id(response, exchange.secrets))
+        told = failure(code, message, wait, _request_id(response, exchange.secrets))
+        told.status = status if response is not None else None
+        return told
 
     def _message(self, code: str, status: int, words: str) -> str:
         if status == 401:  # what they say here may repeat a part of the key

@@ -1,4 +1,5 @@
-"""What a call costs: by the entry's own prices, else by those that genai-prices has published. Unknown is not free.
+"""What a call costs: by the entry's own prices, else by those that genai-prices has published. Unknown is not free, but
+a model on a private address is: it runs on a machine of one's own.
 
 The package takes a third of a second to import, so it is imported when a price is first asked for. It makes no
 network request: its prices are those of its version.
@@ -21,9 +22,11 @@ def prepare() -> None:
 
 def cost(entry: Provider, model: str, usage: Usage) -> float | None:
     """US dollars; None where the price is not known, or the provider did not say what was used."""
+    own = entry.prices.get(model)
+    if own is None and entry.priced_as is None and entry.is_private:
+        return 0.0
     if not usage.total:
         return None
-    own = entry.prices.get(model)
     return _own(own, usage) if own is not None else _published(entry, model, usage)
 
 
