@@ -53,6 +53,8 @@ class EventType(StrEnum):
     HITL_RESUME = "hitl.resume"
     SUBAGENT_SPAWNED = "subagent.spawned"
     SUBAGENT_COMPLETED = "subagent.completed"
+    CAPABILITIES_RESOLVED = "capabilities.resolved"
+    RUNTIME_WARNING = "runtime.warning"
 
 
 EventData = Mapping[str, JsonValue]
@@ -114,8 +116,18 @@ def run_resumed() -> NewEvent:
     return NewEvent(EventType.RUN_RESUMED, {})
 
 
-def run_canceled() -> NewEvent:
-    return NewEvent(EventType.RUN_CANCELED, {})
+def run_canceled(by: EventData | None = None) -> NewEvent:
+    """`by` says who canceled it: `kind`, and a `name` if there is one."""
+    return NewEvent(EventType.RUN_CANCELED, {} if by is None else {"by": dict(by)})
+
+
+def runtime_warning(kind: str, message: str) -> NewEvent:
+    return NewEvent(EventType.RUNTIME_WARNING, {"kind": kind, "message": message})
+
+
+def capabilities_resolved(used: EventData) -> NewEvent:
+    """What the run has made use of, as far as that is known when it ends."""
+    return NewEvent(EventType.CAPABILITIES_RESOLVED, used)
 
 
 def agent_started() -> NewEvent:
@@ -197,8 +209,13 @@ Hidden = Collection[str]
 """The arguments of a call that people are not shown."""
 
 
-def tool_started(call: ToolCall, hidden: Hidden = ()) -> NewEvent:
-    return NewEvent(EventType.TOOL_STARTED, _shown(call, hidden))
+ToolType = Literal["function", "task", "middleware", "unknown"]
+"""What is called: a tool of the program, one that runs as a Ray task, one that a middleware brings, or a name that no
+tool has."""
+
+
+def tool_started(call: ToolCall, hidden: Hidden = (), tool_type: ToolType = "function") -> NewEvent:
+    return NewEvent(EventType.TOOL_STARTED, {**_shown(call, hidden), "toolType": tool_type})
 
 
 def _shown(call: ToolCall, hidden: Hidden) -> dict[str, JsonValue]:

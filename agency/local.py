@@ -22,7 +22,7 @@ from typing import Literal, Self
 from pydantic import JsonValue
 
 from agency.approvals.rules import NO_POLICY, Policy
-from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, Note, Report, Spawn
+from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, Note, PersonWait, Report, Spawn
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
@@ -195,7 +195,7 @@ class LocalRuntime:
                 await self._spawn(parcel)
             case Report():
                 await (await self._awake(parcel.to)).receive(parcel)
-            case Cancel() | Note():
+            case Cancel() | Note() | PersonWait():
                 if holds_thread(self._path(parcel.to)):  # else it was never made
                     await (await self._awake(parcel.to)).receive(parcel)
 

@@ -1,7 +1,8 @@
 """Deleting threads. They are marked first and removed then, so an agency that dies in between finishes it later.
 
-A thread goes with all its descendants. Its file is removed before its host is told to close it, because as long as
-there is a file, a caller can wake the thread again; and once more after, because the host may have written meanwhile.
+A thread goes with all its descendants. A run in progress is canceled first, so that its end is told. The file is
+removed before the host is told to close the thread, because as long as there is a file, a caller can wake the thread
+again; and once more after, because the host may have written meanwhile.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class ThreadDeletion:
     async def _remove(self, thread_id: str) -> None:
         """Remove a thread's file, and add what it has used to the agency's accounts."""
         address, files = self._context.address(thread_id), self._context.files
+        await self._context.installation.end_run(address)
         used = glance(files.of(address)).spent
         files.remove(address)
         latest = await self._context.installation.evict(address)

@@ -14,6 +14,9 @@ class Installation(Protocol):
     async def create(self, creation: Creation) -> None:
         """Make a thread, if it is not there yet, and begin its first run."""
 
+    async def end_run(self, address: Address) -> None:
+        """Have the run of a thread that is being deleted end, if a host holds the thread."""
+
     async def evict(self, address: Address) -> ThreadUpdate | None:
         """Have the host that holds a thread close it. Returns how far it had got, if a host held it."""
 

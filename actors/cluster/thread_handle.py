@@ -138,7 +138,8 @@ class ThreadHandle:
         while True:
             left = WAIT_PIECE if deadline is None else min(WAIT_PIECE, deadline - loop.time())
             run = await self._run(wait=max(left, 0.0))
-            waits = run.status == "running" or run.meta.pause_reason == "subagent"
+            for_child = run.meta.pause_reason == "subagent" and run.meta.waiting_for is None
+            waits = run.status == "running" or for_child
             if not waits or left < WAIT_PIECE:
                 return run
 

@@ -197,6 +197,16 @@ class Activations:
             await asyncio.sleep(CALL_AGAIN_SECONDS)
         raise Unavailable(f"{address} cannot be reached")
 
+    async def call_awake(self, address: Address, method: str) -> None:
+        """Call an operation of a thread, if it is awake."""
+        location = self._locations.get(address)
+        entry = None if location is None else self.fleet.get(location.host)
+        if entry is not None:
+            with suppress(RayError):
+                answered: Any = await entry.handle.call.remote(address, method, (), {})
+                if not isinstance(answered, NotHere):
+                    unwrap(answered)
+
     # Leaving.
 
     def released(self, address: Address, activation: int, wake_at: int | None) -> None:

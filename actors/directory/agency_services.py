@@ -27,6 +27,7 @@ from agency.errors import AgencyError
 log = logging.getLogger(__name__)
 
 ANNOUNCE_SECONDS = 1.0
+END_RUN_SECONDS = 2.0
 SCHEDULES_AGAIN_MS = 2_000
 
 
@@ -50,6 +51,13 @@ class AgencyServices:
     async def create(self, creation: Creation) -> None:
         """Make a thread, if it is not there yet, and begin its first run."""
         await self._activations.create(creation)
+
+    async def end_run(self, address: Address) -> None:
+        """Have the run of a thread that is being deleted end, if the thread is awake: observers and live clients are
+        told of the end. If that takes long or fails, the thread is deleted all the same."""
+        with suppress(TimeoutError, AgencyError):
+            async with asyncio.timeout(END_RUN_SECONDS):
+                await self._activations.call_awake(address, "cancel_for_deletion")
 
     async def evict(self, address: Address) -> ThreadUpdate | None:
         """Have a thread closed and forgotten: its file is gone. Returns how far it had got, if it was awake."""

@@ -138,6 +138,7 @@ THREAD_OPERATIONS = operations(
     Thread.delete_file,
     # From other threads, and from the agency.
     Thread.receive,
+    Thread.cancel_for_deletion,
     Thread.budget_lifted,
 )
 OWN_OPERATIONS = operations_of(SystemAgent)

@@ -77,7 +77,7 @@ class Family:
         """A child has not ended in time: it is canceled. Whether there was one."""
         waiting = rows.children(self._store, token=token, status="waiting")
         if waiting:
-            outbox.send(draft, Cancel(to=waiting[0].thread))
+            outbox.send(draft, Cancel(to=waiting[0].thread, why="limit"))
             self.ended(draft, waiting[0], "timed_out", TOO_LATE)
         return bool(waiting)
 
@@ -92,6 +92,10 @@ class Family:
         for child in rows.children(draft, status="waiting"):
             if (child.run, child.effect, child.background) == (run, effect, 0):
                 cancel_child(draft, child)
+
+    def agents_of(self, draft: Draft, run: int) -> list[str]:
+        """The agents that a run has started as children, by name."""
+        return [child.agent_type for child in rows.children(draft) if child.run == run]
 
     @property
     def at_work(self) -> bool:

@@ -59,6 +59,8 @@ class Cancel(Wire):
 
     kind: Literal["cancel"] = "cancel"
     to: str
+    why: Literal["parent", "limit"] = "parent"
+    """The parent needs no result any more, or the child took longer than it was given."""
 
 
 class Note(Wire):
@@ -75,7 +77,20 @@ class Note(Wire):
     """Names it for ever, so that it is taken once."""
 
 
-AnyParcel = Spawn | Report | Cancel | Note
+class PersonWait(Wire):
+    """A thread below `to` is paused for a person; without a `reason`, it no longer is."""
+
+    kind: Literal["person_wait"] = "person_wait"
+    to: str
+    via: str
+    """The child of `to` that tells of it: the thread itself, or one above it."""
+    thread_id: str
+    reason: str | None
+    call_id: str | None = None
+    """The first call that waits to be decided on, if it is one."""
+
+
+AnyParcel = Spawn | Report | Cancel | Note | PersonWait
 PARCEL: TypeAdapter[AnyParcel] = TypeAdapter(Annotated[AnyParcel, Field(discriminator="kind")])
 
 

@@ -21,5 +21,6 @@ class Waiting:
 
     def over(self, run: RunEnvelope) -> bool:
         """Whether the run has ended or needs a person, or time is up."""
-        goes_on = run.status == "running" or run.meta.pause_reason == "subagent"
+        for_child = run.meta.pause_reason == "subagent" and run.meta.waiting_for is None
+        goes_on = run.status == "running" or for_child
         return not goes_on or self.piece == 0.0

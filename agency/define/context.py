@@ -79,6 +79,11 @@ class ToolContext:
         canceled, fails, or has reported to a parent of its own."""
         return self._start(agent_type, message, timeout_ms, files, returns, background=True)
 
+    def warn(self, kind: str, message: str) -> None:
+        """Tell the run's owner of something that the run survives: as the event `runtime.warning`, and in the run's
+        `meta.warnings`, once the call has succeeded. `kind` is a stable word, such as `cache_lost`."""
+        self.store.warn(kind, message)
+
     def children(self) -> list[rows.Child]:
         """The threads that this one has started, oldest first."""
         return rows.children(self.store)

@@ -64,6 +64,11 @@ class HookContext(Generic[Config]):
         rows = self.store.query("SELECT body FROM messages WHERE seq > ? AND seq <= ? ORDER BY seq", (after, last))
         return [Message.model_validate_json(str(body)) for (body,) in rows]
 
+    def warn(self, kind: str, message: str) -> None:
+        """Tell the run's owner of something that the run survives: as the event `runtime.warning`, and in the run's
+        `meta.warnings`. `kind` is a stable word, such as `cache_lost`."""
+        self.store.warn(kind, message)
+
     def inject(self, role: Literal["user", "system"], content: str, *, transient: bool = False) -> None:
         """Add a user or system message; it joins the conversation at the next checkpoint of a run."""
         if role not in ("user", "system"):

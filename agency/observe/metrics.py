@@ -55,10 +55,12 @@ class ModelFigures(Wire):
 
 
 class ToolFigures(Wire):
-    """A call that was canceled is no error."""
+    """Types are those of `tool.started`, kinds those of `tool.error`. A call that was canceled is no error."""
 
     calls_by_name: dict[str, int]
+    calls_by_type: dict[str, int]
     errors_by_name: dict[str, int]
+    errors_by_kind: dict[str, int]
 
 
 class ErrorFigures(Wire):
@@ -78,7 +80,8 @@ class TurnFigures(Wire):
 
 
 class ApprovalFigures(Wire):
-    """Calls that wait for a person, that were let through, as they were or edited, and that were denied."""
+    """Calls that wait for a person, that were granted (approved, edited, approved for always, or answered in the tool's
+    place), and that were denied."""
 
     pending: int
     granted: int
@@ -89,6 +92,8 @@ class Snapshot(Wire):
     """What a `MetricsObserver` has counted in its process."""
 
     events: int
+    events_by_type: dict[str, int]
+    warnings_by_kind: dict[str, int]
     tokens: Usage
     cost: CostFigures
     cache: CacheFigures
@@ -111,7 +116,10 @@ class MetricsObserver:
         self._known_usd, self._unknown_calls = 0.0, 0
         self._failures: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
+        self._types: Counter[str] = Counter()
         self._tool_errors: Counter[str] = Counter()
+        self._tool_error_kinds: Counter[str] = Counter()
+        self._warnings: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._decisions: Counter[str] = Counter()
         self._turns = 0
@@ -138,9 +146,11 @@ class MetricsObserver:
         """The figures so far. They are a copy: they do not change."""
         with self._lock:
             latencies, looked_up = sorted(self._latencies), self._hits + self._misses
-            granted = self._decisions["approve"] + self._decisions["edit"]
+            granted = sum(self._decisions[each] for each in ("approve", "edit", "always", "respond"))
             return Snapshot(
                 events=self._counts.total(),
+                events_by_type={event.value: count for event, count in self._counts.items()},
+                warnings_by_kind=dict(self._warnings),
                 tokens=self._usage,
                 cost=CostFigures(
                     usd=None if self._unknown_calls else round(self._known_usd, 10),
@@ -154,7 +164,12 @@ class MetricsObserver:
                     read_tokens=self._usage.cached_input,
                 ),
                 models=ModelFigures(calls=self._counts[EventType.MODEL_STARTED], failures_by_kind=dict(self._failures)),
-                tools=ToolFigures(calls_by_name=dict(self._calls), errors_by_name=dict(self._tool_errors)),
+                tools=ToolFigures(
+                    calls_by_name=dict(self._calls),
+                    calls_by_type=dict(self._types),
+                    errors_by_name=dict(self._tool_errors),
+                    errors_by_kind=dict(self._tool_error_kinds),
+                ),
                 errors=ErrorFigures(total=self._errors.total(), by_kind=dict(self._errors)),
                 turns=TurnFigures(
                     count=self._turns,
@@ -175,8 +190,12 @@ class MetricsObserver:
                 self._count_model(data)
             case EventType.TOOL_STARTED:
                 _add(self._calls, data["toolName"])
+                _add(self._types, data["toolType"])
             case EventType.TOOL_ERROR if data.get("kind") != "canceled":
                 _add(self._tool_errors, data["toolName"])
+                _add(self._tool_error_kinds, data["kind"])
+            case EventType.RUNTIME_WARNING:
+                _add(self._warnings, data["kind"])
             case EventType.AGENT_ERROR:
                 _add(self._errors, data["code"])
             case EventType.HITL_RESUME:

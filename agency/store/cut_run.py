@@ -18,7 +18,7 @@ from agency.messages import Message, ToolCall, Usage
 from agency.store.records import OUTCOME
 from agency.store.run_so_far import PastEvent
 from agency.store.store import EVENT_TYPES
-from agency.turn.effects import PendingCall
+from agency.turn.effects import CanceledBy, PendingCall
 from agency.turn.modes import tool_message
 from agency.turn.outcomes import CANCELED, Canceled, Success
 from agency.turn.state import Ended, RetryTools, TurnCheckpoint, WaitingSleep, WaitingTools
@@ -36,6 +36,7 @@ class CutRun:
     """How a run that was in progress ends in the fork."""
 
     machine: bytes
+    by: CanceledBy
     results: tuple[Message, ...]
     """What the calls get that have none in the transcript."""
 
@@ -58,7 +59,9 @@ def cut_run(db: sqlite3.Connection, n: int, seq: int, kept: int) -> CutRun | Non
     results = tuple(
         message.model_copy(update={"id": f"m{n}.fork{i}"}) for i, message in enumerate(_results(db, run, seq, kept), 1)
     )
-    return CutRun(_ended(run, done, kept + len(results)).dump(), results)
+    (original,) = db.execute("SELECT value FROM meta WHERE key = 'thread_id'").fetchone()
+    by = CanceledBy(kind="fork", name=original)
+    return CutRun(_ended(run, done, kept + len(results), by).dump(), by, results)
 
 
 def _events(db: sqlite3.Connection, run: int) -> Iterator[PastEvent]:
@@ -66,7 +69,7 @@ def _events(db: sqlite3.Connection, run: int) -> Iterator[PastEvent]:
     return (PastEvent(seq, ts, EVENT_TYPES[code], from_json(data)) for seq, ts, code, data in rows)
 
 
-def _ended(run: TurnCheckpoint, done: Sequence[PastEvent], position: int) -> TurnCheckpoint:
+def _ended(run: TurnCheckpoint, done: Sequence[PastEvent], position: int, by: CanceledBy) -> TurnCheckpoint:
     """The run as it would be if it had been canceled after these events."""
     turn, usage, active = 0, Usage(), 0
     cost: float | None = 0.0
@@ -95,6 +98,7 @@ def _ended(run: TurnCheckpoint, done: Sequence[PastEvent], position: int) -> Tur
         children=None,
         failures=[failure for failure in run.failures if failure.at <= now],
         pause_reason=None,
+        canceled_by=by,
         now=now,
         active_since=now,
         elapsed_ms=active + (0 if since is None else now - since),

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import JsonValue
 
+from agency.clock import now_ms
 from agency.errors import ToolError
-from agency.events import NewEvent
+from agency.events import NewEvent, preview, runtime_warning
 from agency.messages import Message
+from agency.wire import sayable_text
 
 if TYPE_CHECKING:
     from agency.store.store import ThreadStore
@@ -39,6 +42,16 @@ class Posted(NamedTuple):
     when: When = "next_step"
     terms: str | None = None
 
+
+WARNINGS = "run_warnings"
+"""Who owns a run's warnings among the small values that are kept."""
+_MOST_WARNINGS = 50
+_WARN = f"""
+    INSERT INTO kv SELECT '{WARNINGS}', printf('%08d.%02d', ?1, n), ?2 FROM (
+        SELECT count(*) AS n FROM kv WHERE owner = '{WARNINGS}' AND key GLOB printf('%08d.*', ?1)
+    ) WHERE n < {_MOST_WARNINGS}
+"""
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 _READ_ONLY: Statement = ("SELECT 1", ())  # makes the store roll back whatever the query does
 
@@ -87,6 +100,15 @@ class Draft:
 
     def emit(self, event: NewEvent) -> None:
         self.events.append(event)
+
+    def warn(self, kind: str, message: str) -> None:
+        """Tell the run's owner of something that the run survives: in an event, and in the run's `meta.warnings`, which
+        has the first fifty. `kind` is a stable word, such as `cache_lost`."""
+        if not _KIND.fullmatch(kind):
+            raise ValueError(f"the kind of a warning is a word such as 'cache_lost', not {kind!r:.100}")
+        said = preview(sayable_text(message))
+        self.execute(_WARN, (self.run, json.dumps({"kind": kind, "message": said, "at": now_ms()})))
+        self.emit(runtime_warning(kind, said))
 
     def post(self, message: Message, when: When = "next_step", terms: str | None = None) -> None:
         self.posted.append(Posted(message, when, terms))

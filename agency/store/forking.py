@@ -25,10 +25,11 @@ from agency.errors import InvalidInput, NotFound, StoreError, WrongState
 from agency.events import timestamp
 from agency.metadata import ForkInfo, ThreadMetadata
 from agency.store import history, schema, sqlite
-from agency.store.cut_run import CutRun, cut_run, last_run
+from agency.store.cut_run import FORKED, CutRun, cut_run, last_run
 from agency.store.peek import holds_thread, look
 from agency.store.sqlite import LOCAL, Storage
 from agency.store.store import ADD_EVENT, ADD_MESSAGE, event_row, stored_message
+from agency.turn.outgoing import outcome_event
 from agency.wire import Wire
 
 _LEFT_BEHIND = ("inbox", "outbox", "timers", "effects", "surface", "requests", "waits")
@@ -206,6 +207,7 @@ def _introduce(db: sqlite3.Connection, metadata: ThreadMetadata, seq: int) -> No
     db.executemany("REPLACE INTO meta VALUES (?, ?)", own.items())
     db.execute("DELETE FROM meta WHERE key = 'spent'")
     db.execute("UPDATE children SET status = 'canceled', completed_at = ? WHERE status = 'waiting'", (now,))
+    db.execute("DELETE FROM kv WHERE owner = 'person_waits'")
     db.execute("UPDATE children SET spent = NULL WHERE spent IS NOT NULL")
     created = events.thread_created(metadata.agent_type, None if origin is None else origin.model_dump(mode="json"))
     db.execute(ADD_EVENT, event_row(seq + 1, now, 0, created))
@@ -215,4 +217,4 @@ def _end_run(db: sqlite3.Connection, n: int, run: CutRun, seq: int, kept: int) -
     db.execute("UPDATE runs SET status = 'canceled', machine = ? WHERE n = ?", (run.machine, n))
     for number, message in enumerate(run.results, kept + 1):
         db.execute(ADD_MESSAGE, (number, stored_message(message), seq))
-    db.execute(ADD_EVENT, event_row(seq + 2, now_ms(), n, events.run_canceled()))
+    db.execute(ADD_EVENT, event_row(seq + 2, now_ms(), n, outcome_event(FORKED, run.by)))

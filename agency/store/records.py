@@ -5,18 +5,21 @@ Functions that take a `Draft` stage; those that take a `ThreadStore` read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
 from agency.messages import Message
 from agency.spending import NOTHING_SPENT, Spent
-from agency.store.draft import Draft, Posted, Value, When
+from agency.store.draft import WARNINGS, Draft, Posted, Value, When
 from agency.store.store import ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
 
 _WHEN: TypeAdapter[When] = TypeAdapter(When)
+_WARNED = "SELECT value FROM kv WHERE owner = ? AND key GLOB printf('%08d.*', ?) ORDER BY key"
 OUTCOME: TypeAdapter[Success | Failure | Canceled | Deferred] = TypeAdapter(CallOutcome)
 
 
@@ -34,6 +37,18 @@ class StoredRun:
 
 def add_run(draft: Draft, n: int, status: str, machine: bytes, started_at: int, output: bytes | None) -> None:
     draft.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", (n, status, machine, started_at, output))
+
+
+class StoredWarning(NamedTuple):
+    kind: str
+    message: str
+    at: int
+
+
+def warnings(store: ThreadStore | Draft, n: int) -> list[StoredWarning]:
+    """What a run has warned of, oldest first."""
+    rows = store.query(_WARNED, (WARNINGS, n))
+    return [StoredWarning(**json.loads(str(value))) for (value,) in rows]
 
 
 def save_run(draft: Draft, n: int, status: str, machine: bytes) -> None:

@@ -85,6 +85,7 @@ class BatchRunner:
         current: CurrentRun,
         loop: EffectLoop,
         tools: Mapping[str, Tool],
+        type_of: Callable[[str], events.ToolType],
         runner: CallRunner,
         commit: Callable[[Draft], None],
         finish: Callable[[Draft, ToolsAnswered, HookFailed | None], None],
@@ -93,6 +94,7 @@ class BatchRunner:
         self._current = current
         self._loop = loop
         self._tools = tools
+        self._type_of = type_of
         self._runner = runner
         self._commit = commit
         self._finish = finish
@@ -129,7 +131,8 @@ class BatchRunner:
             self._end(draft, batch)
             return False
         self._batch = batch
-        begin(draft, batch.effect, [call for call in batch.next_group() if call.id not in recorded])
+        left = [call for call in batch.next_group() if call.id not in recorded]
+        begin(draft, batch.effect, left, self._type_of)
         if draft:
             self._commit(draft)
         return True
@@ -207,7 +210,7 @@ class BatchRunner:
         return CallBatch(run, request.id, calls, grouped(request.calls, self._tools))
 
     def _begin(self, draft: Draft, batch: CallBatch) -> None:
-        begin(draft, batch.effect, batch.next_group())
+        begin(draft, batch.effect, batch.next_group(), self._type_of)
 
     async def _run(self, batch: CallBatch, call: PendingCall, seconds_left: float | None) -> None:
         outcome, draft, failed_hook = await self._runner.run(call, batch.run, batch.effect, seconds_left)
@@ -255,11 +258,11 @@ def unfinished_batch(state: WaitingTools) -> CallTools:
     return CallTools(id=state.effect, calls=state.runnable())
 
 
-def begin(draft: Draft, effect: int, calls: Sequence[PendingCall]) -> None:
+def begin(draft: Draft, effect: int, calls: Sequence[PendingCall], type_of: Callable[[str], events.ToolType]) -> None:
     """Record, before they run, that calls begin."""
     records.begin_calls(draft, effect, [call.id for call in calls], now_ms())
     for call in calls:
-        draft.emit(events.tool_started(call.call, call.hidden))
+        draft.emit(events.tool_started(call.call, call.hidden, type_of(call.call.name)))
 
 
 def emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:

@@ -17,6 +17,7 @@ from agency.runtime import Runtime
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.pipeline import Pipeline
+from agency.thread.run_facts import TOOL_RESULT_CUT
 from agency.thread.workers import TimedOut, in_worker_thread, is_ours, within
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import Asked, CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
@@ -77,6 +78,9 @@ class CallRunner:
         outcome = await self._outcome(pending, draft, run, effect, limit_s)
         if outcome.status in ("failure", "canceled"):
             draft = self._store.draft(run)
+        if outcome.status == "success" and len(outcome.content) > RESULT_CHARS:
+            cut = f"a result of {pending.call.name} was longer than {RESULT_CHARS:,} characters and was cut"
+            draft.warn(TOOL_RESULT_CUT, cut)
         mark = draft.mark()
         try:
             await self._after(draft, pending, outcome)

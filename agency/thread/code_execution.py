@@ -91,7 +91,7 @@ class CodeExecutor:
         await self._pipeline.on_model_result(draft, self._run.id, ModelReply(tool_calls=(call.call,)), review)
         self._check_awaited(run, effect)
         if not had_begun:
-            begin(draft, effect, [call])
+            begin(draft, effect, [call], self._pipeline.type_of)
             self._commit(draft)
             draft = self._store.draft(run)
         failed_hook: HookFailed | None = None

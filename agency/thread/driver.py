@@ -24,6 +24,7 @@ from pydantic_core import from_json, to_json
 from agency import events
 from agency.approvals.deadlines import ApprovalDeadline
 from agency.children.family import Family
+from agency.children.person_waits import PersonWaits
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.code import CodeRunner
@@ -84,8 +85,11 @@ class Driver:
         commit, advance = self.commit, self.advance
         self.run = run = CurrentRun(store)
         self.family = family = Family(store, self._settle_call, self.take)
+        self.person_waits = PersonWaits(store, thread)
         self._loop = loop = EffectLoop(run, self._perform, self.fail)
-        self._batches = BatchRunner(store, run, loop, pipeline.tools, calls, commit, self._batch_ended)
+        self._batches = BatchRunner(
+            store, run, loop, pipeline.tools, pipeline.type_of, calls, commit, self._batch_ended
+        )
         self._code = CodeExecutor(store, run, loop, pipeline, calls, code_runner, commit, advance)
         self._endings = RunEndings(store, run, thread, pipeline, family, commit, self.fail)
         self._models = ModelEffects(store, run, thread, pipeline, caller, feed, family, self._endings, runtime, advance)
@@ -96,6 +100,11 @@ class Driver:
     def performing(self) -> bool:
         """Whether a model, a tool or a hook is at work for the run, or the run is being stopped."""
         return self._loop.busy or self.stopping.busy or self._endings.busy
+
+    @property
+    def compacting(self) -> bool:
+        """Whether middleware are making room for a conversation that is too long."""
+        return self._models.compacting
 
     def spent(self) -> tuple[Spent, Spent]:
         """What the thread's runs have used, and what its children have reported."""
@@ -201,12 +210,23 @@ class Driver:
             machine.handle(at_once)
             request = self._poll(machine, draft)
         self._prepare(draft, request)
+        self._tell_parent(draft, machine)
         self._deadline.keep(draft, self.run.n, machine.state if machine.pause_reason == "hitl" else None)
         stored = self._save(machine, draft)
         if checkpoint_at is not None:
             digest = hashlib.blake2b(stored, digest_size=8).hexdigest()
             draft.events.insert(checkpoint_at, events.checkpoint_saved(digest, len(stored)))
         return request
+
+    def _tell_parent(self, draft: Draft, machine: TurnMachine) -> None:
+        """A parent knows whether its child waits for a person, from the commit in which the child does."""
+        if machine.outcome is None and machine.pause_reason in ("hitl", "exhausted", "manual"):
+            state = self.run.waiting_tools
+            asked = state.deferred("approval") if state is not None else []
+            self.person_waits.pause(draft, machine.pause_reason, asked[0].id if asked else None)
+        else:
+            self.person_waits.go_on(draft)
+        self.person_waits.forget_ended(draft)
 
     def _save(self, machine: TurnMachine, draft: Draft) -> bytes:
         """Stage the machine as it is now."""
@@ -240,10 +260,13 @@ class Driver:
             match effect:
                 case fx.Emit(event=event):
                     draft.emit(event)
+                case fx.EmitWarning(kind=kind, message=message):
+                    draft.warn(kind, message)
                 case fx.Progress(messages=messages):
                     draft.messages.extend(messages)
                 case fx.Done(outcome=outcome):
-                    self._endings.close(draft, outcome, drops_queue=self.stopping.drops_queue)
+                    fits = self._caller.output is not None
+                    self._endings.close(draft, outcome, fits_schema=fits, drops_queue=self.stopping.drops_queue)
                 case fx.CancelModel():
                     pass  # the effect loop was stopped before the machine was told
                 case _:

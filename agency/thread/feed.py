@@ -97,6 +97,8 @@ class Feed:
         self._quiet: asyncio.TimerHandle | None = None
         self._untold = False
         self.closed = False
+        self.last_text_at = 0
+        """When readers were last told of text, in milliseconds."""
 
     def notify(self) -> None:
         """Something is new."""
@@ -124,6 +126,7 @@ class Feed:
     def _tell_of_text(self) -> None:
         """Tell now, and then not for a moment."""
         self._untold = False
+        self.last_text_at = now_ms()
         self._quiet = asyncio.get_running_loop().call_later(DELTA_SECONDS, self._quiet_is_over)
         self.notify()
 

@@ -52,6 +52,8 @@ class ModelEffects:
         self._endings = endings
         self._runtime = runtime
         self._advance = advance
+        self.compacting = False
+        """Whether middleware are making room for a conversation that is too long."""
 
     # The surface: prompt, tools, parameters and models of the next call.
 
@@ -84,7 +86,8 @@ class ModelEffects:
         except ModelError as error:
             return aborted_by(error)
         children = self._family.spent_in(self._run.n)
-        return fx.SurfaceSynced(id=request.id, at=now_ms(), surface=surface, children=children)
+        compacted = plan.forgotten > 0
+        return fx.SurfaceSynced(id=request.id, at=now_ms(), surface=surface, children=children, compacted=compacted)
 
     # The call.
 
@@ -117,17 +120,21 @@ class ModelEffects:
         room_made = False
         if error.model_code == "ERR_CONTEXT_OVERFLOW":
             plan, mark = self._caller.plan(self._pipeline.tools), draft.mark()
+            self.compacting = True
             try:
                 room_made = await self._pipeline.on_overflow(draft, self._run.id, plan)
             except HookFailed as failed:
                 draft.undo(mark)
                 return [aborted_by(failed)]
+            finally:
+                self.compacting = False
         failure = fx.ModelFailure(
             code=error.model_code,
             message=sayable_text(str(error)),
             retryable=error.retryable,
             retry_after_ms=error.retry_after_ms,
             request_id=error.request_id,
+            status=error.status,
             room_made=room_made,
             usage=error.usage or Usage(),
             cost_usd=0.0 if error.usage is None else self._caller.cost(request.request, error.usage),

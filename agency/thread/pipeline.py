@@ -22,6 +22,7 @@ from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.define.tools import Tool
 from agency.errors import AgencyError, DefinitionError, HookFailed
+from agency.events import ToolType
 from agency.messages import ToolCall
 from agency.metadata import ThreadMetadata
 from agency.store.draft import Draft
@@ -100,10 +101,20 @@ class Pipeline:
         self._blueprint = blueprint
         self._agents = agents
         self.tools = {tool.name: tool for tool in tools}
+        self._given = frozenset(self.tools)
 
     @property
     def agent(self) -> str:
         return self._blueprint.name
+
+    def type_of(self, tool: str) -> ToolType:
+        """What kind of tool a name stands for."""
+        known = self.tools.get(tool)
+        if known is None:
+            return "unknown"
+        if tool not in self._given:
+            return "middleware"
+        return "function" if known.ray is None else "task"
 
     async def on_init(self, draft: Draft) -> None:
         for mw in self._by_hook["on_init"]:

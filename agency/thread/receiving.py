@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agency.children import rows
-from agency.children.parcels import Cancel, Note, Report
+from agency.children.parcels import Cancel, Note, PersonWait, Report
 from agency.define.hooks import ChildReport
 from agency.errors import AgencyError, HookFailed
 from agency.events import OURS
@@ -22,6 +22,7 @@ from agency.thread.driver import Driver
 from agency.thread.files import keep_files, keeps_files
 from agency.thread.inbox import AGENT_ORIGIN
 from agency.thread.pipeline import Pipeline
+from agency.turn.effects import CanceledBy
 
 
 class ParcelReceiver:
@@ -41,15 +42,21 @@ class ParcelReceiver:
         self._run = driver.run
         self._spent_more = spent_more
 
-    async def receive(self, parcel: Report | Cancel | Note) -> None:
+    async def receive(self, parcel: Report | Cancel | Note | PersonWait) -> None:
         match parcel:
             case Cancel():
                 if self._run.active and self._run.n == 1:  # the run that the parent started, and no later one
-                    await self._driver.stopping.cancel(drops_queue=True)
+                    parent = self._thread.parent
+                    by = CanceledBy(kind=parcel.why, name=None if parent is None else parent.thread_id)
+                    await self._driver.stopping.cancel(by, drops_queue=True)
             case Report():
                 await self._take_report(parcel)
             case Note():
                 self._take_note(parcel)
+            case PersonWait():
+                draft = self._run.draft()
+                self._driver.person_waits.take(draft, parcel)
+                self._driver.commit(draft)
 
     def _take_note(self, note: Note) -> None:
         key = f"{OURS}note:{note.key}"
@@ -103,5 +110,6 @@ class ParcelReceiver:
             await keep_files(self._pipeline, draft, files)
         except AgencyError as error:  # the report stands all the same
             draft.undo(mark)
+            draft.warn("files_not_kept", f"the files that a child handed back could not be kept: {error}")
             return f"\n\n(The files that it handed back could not be kept: {error})"
         return f"\n\n(Files handed back: {', '.join(files)})"

@@ -11,12 +11,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
+from agency import events
 from agency.children import outbox, rows
 from agency.children.family import Family
 from agency.children.reports import report_of
 from agency.clock import now_ms
 from agency.define.hooks import RunEnd
 from agency.errors import AgencyError, HookFailed, ModelError
+from agency.events import NewEvent
 from agency.metadata import ThreadMetadata
 from agency.spending import Spent
 from agency.store import records
@@ -26,10 +28,11 @@ from agency.store.timers import drop_timers
 from agency.thread.current_run import CurrentRun
 from agency.thread.files import files_for_parent
 from agency.thread.pipeline import Pipeline
+from agency.thread.run_facts import capabilities_used
 from agency.thread.views import run_end
 from agency.turn.effects import RunAborted
 from agency.turn.machine import TurnMachine
-from agency.turn.outcomes import CANCELED, Stopped, TurnOutcome
+from agency.turn.outcomes import Stopped, TurnOutcome
 from agency.turn.state import TurnCheckpoint
 from agency.wire import sayable_text
 
@@ -60,13 +63,17 @@ class RunEndings:
         """What all runs of the thread have used so far, children left out."""
         return self._spent + self._run.spent()
 
-    def close(self, draft: Draft, outcome: TurnOutcome, *, drops_queue: bool) -> None:
-        """The run has ended: cancel its children, keep what was sent too late, and report to the parent."""
+    def close(self, draft: Draft, outcome: TurnOutcome, *, fits_schema: bool, drops_queue: bool) -> None:
+        """The run has ended: cancel its children, keep what was sent too late, and report to the parent. `fits_schema`:
+        its result had to."""
         last = draft.events.pop()  # the run's own end comes after that of its children
         may_go_on = not isinstance(outcome, Stopped) and self._thread.parent is None
         self._family.cancel_all(draft, but_background=may_go_on)
+        draft.emit(self._capabilities(draft, fits_schema))
         draft.emit(last)
-        if outcome == CANCELED:  # otherwise the next run begins with what came too late for this one
+        if (
+            isinstance(outcome, Stopped) and outcome.reason == "canceled"
+        ):  # otherwise the next run begins with what came too late for this one
             self._keep_late_messages(draft, drops_queue)
         drop_timers(draft, "sleep", "approval")
         rows.drop_waits(draft)
@@ -76,6 +83,12 @@ class RunEndings:
         self._spent += self._run.machine.spent(now_ms())
         records.save_spent(draft, self._spent)
         self._report(draft, outcome)
+
+    def _capabilities(self, draft: Draft, fits_schema: bool) -> NewEvent:
+        run, agents = self._run.n, self._family.agents_of(draft, self._run.n)
+        warnings = records.warnings(draft, run)
+        used = capabilities_used(self._run.machine, agents, warnings, fits_schema=fits_schema)
+        return events.capabilities_resolved(used.model_dump(mode="json"))
 
     def _keep_late_messages(self, draft: Draft, drops_queue: bool) -> None:
         late = records.take_inbox(self._store, draft, next_run=drops_queue)

@@ -55,10 +55,10 @@ class Stopping:
     def busy(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    async def cancel(self, *, drops_queue: bool = False) -> None:
+    async def cancel(self, by: fx.CanceledBy, *, drops_queue: bool = False) -> None:
         """End the run as canceled. What was sent for the next run starts it, unless it is dropped, too."""
         self.drops_queue = drops_queue
-        await self._stop(lambda: fx.RunCanceled(at=now_ms(), used=self._used()))
+        await self._stop(lambda: fx.RunCanceled(at=now_ms(), by=by, used=self._used()))
 
     async def abort(self, error: AgencyError) -> None:
         """End the run as an error that is not the model's."""

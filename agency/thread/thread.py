@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from agency import events
 from agency.approvals.decisions import as_decisions
 from agency.children import outbox
-from agency.children.parcels import Cancel, Note, Report
+from agency.children.parcels import Cancel, Note, PersonWait, Report
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.output import OutputType
@@ -47,6 +47,7 @@ from agency.thread.receiving import ParcelReceiver
 from agency.thread.resuming import Resuming
 from agency.thread.views import (
     Accepted,
+    Beside,
     FileInfo,
     RunEnvelope,
     RunState,
@@ -262,12 +263,13 @@ class Thread:
         decisions: dict[str, Decision] = {call.id: Deny(reason=reason) for call in self._resuming.pending()}
         await self.decide(decisions, idempotency_key=idempotency_key)
 
-    async def cancel(self) -> None:
+    async def cancel(self, *, by: str | None = None) -> None:
         """End the run. Running models and tools are stopped, children too; every call gets a result. Without a run,
-        children that work in the background are canceled."""
+        children that work in the background are canceled. `by` names the person who wants it, for the run's record:
+        `meta.canceled_by`."""
         self._driver.check_alive()
         if self._run.active:
-            await self._driver.stopping.cancel()
+            await self._driver.stopping.cancel(fx.CanceledBy(name=by))
             self._driver.check_alive()
         elif self._driver.family.at_work:
             draft = self._run.draft()
@@ -275,6 +277,12 @@ class Thread:
             self._driver.commit(draft)
         else:
             raise WrongState(f"thread {self.id} has no run in progress")
+
+    async def cancel_for_deletion(self) -> None:
+        """End the run because the thread is about to be deleted, and begin no other."""
+        self._driver.check_alive()
+        if self._run.active:
+            await self._driver.stopping.cancel(fx.CanceledBy(kind="deletion"), drops_queue=True)
 
     async def pause(self) -> None:
         """Have the run wait until `resume`. What is being done just now may end; nothing new begins."""
@@ -306,7 +314,7 @@ class Thread:
         self._driver.check_alive()
         await self._resuming.budget_lifted()
 
-    async def receive(self, parcel: Report | Cancel | Note) -> None:
+    async def receive(self, parcel: Report | Cancel | Note | PersonWait) -> None:
         """Take what another thread sent. Taking it again does nothing."""
         self._driver.check_alive()
         await self._receiver.receive(parcel)
@@ -331,10 +339,11 @@ class Thread:
         return self._feed.listen(listener)
 
     async def wait(self, timeout: float | None = None) -> RunEnvelope:
-        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
+        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then. It also
+        needs one if it waits for a descendant that does: `meta.waiting_for` names that."""
         try:
             async with asyncio.timeout(timeout):
-                while self._busy():
+                while self._busy() and not self._waits_for_person():
                     await self._feed.wait()
         except TimeoutError:
             pass
@@ -347,7 +356,16 @@ class Thread:
         stored = records.last_run(self._store)
         if stored is None:
             raise NotFound(f"thread {self.id} has not run yet")
-        return envelope(self.metadata, stored, self._pipeline.tools, self._driver.children_spent())
+        beside = Beside(
+            tools=self._pipeline.tools,
+            children=self._driver.children_spent(),
+            agents=self._driver.family.agents_of(self._run.draft(), stored.n),
+            person_wait=self._driver.person_waits.first,
+            warnings=records.warnings(self._store, stored.n),
+            heartbeat_at=max(self._store.committed_at, self._feed.last_text_at),
+            compacting=self._driver.compacting,
+        )
+        return envelope(self.metadata, stored, beside)
 
     def run_state(self) -> RunState:
         """What the latest run is doing: its id, its status, its turn and why it is paused."""
@@ -406,6 +424,10 @@ class Thread:
         if draft.sends:
             self._postman.start()
         self._announcer.committed(draft)
+
+    def _waits_for_person(self) -> bool:
+        """Whether the run waits for children, one of which waits for a person."""
+        return self._run.pause_reason == "subagent" and self._driver.person_waits.first is not None
 
     def _busy(self) -> bool:
         """Whether the run will go on without a person."""

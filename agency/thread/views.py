@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import JsonValue
 
 from agency.approvals.pending import PendingToolCall, pending_approvals
+from agency.children.parcels import PersonWait
 from agency.clock import now_ms
 from agency.define.hooks import RunEnd
 from agency.define.tools import Tool
@@ -17,8 +19,21 @@ from agency.metadata import ThreadMetadata
 from agency.models.interface import ToolSpec
 from agency.redaction import shown
 from agency.spending import Spent
-from agency.store.records import StoredRun
+from agency.store.records import StoredRun, StoredWarning
 from agency.store.store import run_id
+from agency.thread.run_facts import (
+    Activity,
+    Canceler,
+    CapabilitiesUsed,
+    ResultSource,
+    RunWarning,
+    WaitingFor,
+    activity_of,
+    canceler_of,
+    capabilities_used,
+    source_of,
+    warnings_of,
+)
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Stopped, result_of
 from agency.turn.state import Attempt, PauseReason, TurnCheckpoint
@@ -67,8 +82,14 @@ class FileInfo(Wire):
 
 
 class ErrorInfo(Wire):
+    """Why a run ended or paused. `kind` is the class of the end, `exhausted` for a limit; `request_id` and
+    `provider_status` are those of the model call that failed last, if that is why."""
+
     code: str
     message: str
+    kind: str | None = None
+    request_id: str | None = None
+    provider_status: int | None = None
 
 
 class Part(Wire):
@@ -104,6 +125,13 @@ class RunMeta(Wire):
     duration_ms: int
     pause_reason: PauseReason | None = None
     pending_tool_calls: tuple[PendingToolCall, ...] = ()
+    waiting_for: WaitingFor | None = None
+    """The descendant that waits for a person while this run waits for its children."""
+    result_source: ResultSource | None = None
+    canceled_by: Canceler | None = None
+    activity: Activity = Activity()
+    capabilities_used: CapabilitiesUsed = CapabilitiesUsed()
+    warnings: tuple[RunWarning, ...] = ()
 
 
 class RunEnvelope(Wire):
@@ -141,20 +169,36 @@ def run_end(run_id: str, machine: TurnMachine) -> RunEnd:
     return RunEnd(run_id=run_id, status=status, result=result_of(outcome))
 
 
-def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool], children: Spent) -> RunEnvelope:
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a run's envelope needs beside the run: its tools, what its children are and have used, the descendant that
+    waits for a person, what it has warned of, when the thread last got anywhere, and whether middleware make room."""
+
+    tools: Mapping[str, Tool]
+    children: Spent
+    agents: Sequence[str]
+    person_wait: PersonWait | None
+    warnings: Sequence[StoredWarning]
+    heartbeat_at: int
+    compacting: bool
+
+
+def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnvelope:
     machine = TurnMachine(TurnCheckpoint.load(run.machine))
     outcome = machine.outcome
     errors: tuple[ErrorInfo, ...] = ()
     if isinstance(outcome, Stopped):
-        errors = (ErrorInfo(code=outcome.code, message=outcome.message),)
+        errors = (_error(outcome, machine.failures),)
     now = now_ms()
     own = machine.spent(now)
+    children, tools = beside.children, beside.tools
     spent = own + children
     if machine.exhausted_by is not None:
         cost = "an unknown cost" if spent.cost_usd is None else f"{spent.cost_usd:g} US dollars"
         used = f"{own.turns} turns, {own.active_ms} ms, {spent.usage.total} tokens and {cost}"
         told = "" if machine.exhausted_by.startswith(AGENCY_BUDGET) else f"used are {used}; "
-        errors = (ErrorInfo(code=machine.exhausted_by, message=f"{told}{_remedy(machine.exhausted_by)}"),)
+        message = f"{told}{_remedy(machine.exhausted_by)}"
+        errors = (ErrorInfo(code=machine.exhausted_by, message=message, kind="exhausted"),)
     return RunEnvelope(
         run_id=run_id(metadata.id, run.n),
         status=status_of(machine),
@@ -171,10 +215,35 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, tools: Mapping[str, Tool]
             duration_ms=own.active_ms,
             pause_reason=machine.pause_reason,
             pending_tool_calls=pending_approvals(metadata.id, machine.state, tools),
+            waiting_for=_waiting_for(machine, beside.person_wait),
+            result_source=source_of(outcome),
+            canceled_by=canceler_of(machine),
+            activity=activity_of(machine, max(beside.heartbeat_at, machine.now), compacting=beside.compacting),
+            capabilities_used=capabilities_used(
+                machine, beside.agents, beside.warnings, fits_schema=run.output is not None
+            ),
+            warnings=warnings_of(beside.warnings),
         ),
         errors=errors,
         timestamp=now,
     )
+
+
+def _error(outcome: Stopped, failures: Sequence[Attempt]) -> ErrorInfo:
+    last = next((each for each in reversed(failures) if each.code == outcome.code), None)
+    return ErrorInfo(
+        code=outcome.code,
+        message=outcome.message,
+        kind=outcome.reason,
+        request_id=None if last is None else last.request_id,
+        provider_status=None if last is None else last.status,
+    )
+
+
+def _waiting_for(machine: TurnMachine, wait: PersonWait | None) -> WaitingFor | None:
+    if wait is None or wait.reason is None or machine.pause_reason != "subagent":
+        return None
+    return WaitingFor(thread_id=wait.thread_id, call_id=wait.call_id, reason=wait.reason)
 
 
 def for_people(message: Message, tools: Mapping[str, Tool]) -> Message:

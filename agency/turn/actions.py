@@ -32,6 +32,14 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
+class Warn:
+    """Tell the run's owner of something, in an event and in the run's meta."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskModel:
     """Call a model with this request, as part of the current turn."""
 
@@ -87,6 +95,7 @@ class End:
 Action = (
     Say
     | Announce
+    | Warn
     | AskModel
     | SleepUntil
     | StartTools

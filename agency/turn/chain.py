@@ -51,7 +51,7 @@ def forget_attempts(m: TurnCheckpoint) -> None:
 
 def after_failure(m: TurnCheckpoint, request: ModelCall, failure: ModelFailure) -> list[Action]:
     """What follows when a model call has failed; its usage has been counted."""
-    _note(m, request.model, failure.code, failure.message, failure.request_id, failure.retry_after_ms)
+    _note(m, request.model, failure.code, failure.message, failure)
     following = _following(m, request, request.choice + 1, m.now)
     if exhausted_by(m) is not None:
         return [Announce(failed_event(request, failure)), RepeatTurn()]  # which pauses the run
@@ -115,16 +115,17 @@ def _note(
     model: str,
     code: str,
     message: str,
-    request_id: str | None = None,
-    after_ms: int | None = None,
+    failure: ModelFailure | None = None,
 ) -> None:
-    failure = Attempt(
+    after_ms = None if failure is None else failure.retry_after_ms
+    attempt = Attempt(
         model=model,
         turn=m.turn,
         code=code,
         message=message,
         at=m.now,
-        request_id=request_id,
+        request_id=None if failure is None else failure.request_id,
+        status=None if failure is None else failure.status,
         not_before=0 if after_ms is None else m.now + after_ms,
     )
-    m.failures = [*m.failures, failure][-KEPT_FAILURES:]
+    m.failures = [*m.failures, attempt][-KEPT_FAILURES:]

@@ -69,7 +69,8 @@ class ModelReply:
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    stop: ReplyStop = "unknown"
+    stop: ReplyStop = "stop"
+    """Why it ended. After `unknown`, which is for reasons that a provider's adapter does not know, the run goes on."""
     usage: Usage = Usage()
     meta: JsonValue = None
 
@@ -84,6 +85,8 @@ class ModelFailure:
     retryable: bool = False
     retry_after_ms: int | None = None
     request_id: str | None = None
+    status: int | None = None
+    """The provider's HTTP status."""
     room_made: bool = False
     usage: Usage = Usage()
     cost_usd: float | None = 0.0
@@ -191,6 +194,15 @@ class Emit:
 
 
 @dataclass(slots=True, kw_only=True)
+class EmitWarning:
+    """Tell the run's owner of something that the run has survived. `kind` is stable."""
+
+    effect: Literal["warn"] = "warn"
+    kind: str
+    message: str
+
+
+@dataclass(slots=True, kw_only=True)
 class Progress:
     """These messages are now part of the thread; store them before going on."""
 
@@ -211,8 +223,8 @@ class Done:
 
 
 Request = SyncSurface | CallModel | CallTools | ExecCode | Checkpoint | Sleep
-Notice = Annotated[Emit | Progress | CancelModel | Done, Field(discriminator="effect")]
-Effect = Request | Emit | Progress | CancelModel | Done
+Notice = Annotated[Emit | EmitWarning | Progress | CancelModel | Done, Field(discriminator="effect")]
+Effect = Request | Emit | EmitWarning | Progress | CancelModel | Done
 
 
 # Answers to an outstanding effect. `at` is the driver's clock in milliseconds: the machine has none of its own.
@@ -220,12 +232,14 @@ Effect = Request | Emit | Progress | CancelModel | Done
 
 @dataclass(slots=True, kw_only=True)
 class SurfaceSynced:
-    """`children` is what the run's children have used so far, and theirs, if anything."""
+    """`children` is what the run's children have used so far, and theirs, if anything. `compacted`: the request leaves
+    messages out, because the conversation is too long."""
 
     id: int
     at: int
     surface: SurfaceRef
     children: Spent | None = None
+    compacted: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -363,9 +377,23 @@ class LimitsLifted:
     cost_usd: float | None = None
 
 
+CancelKind = Literal["person", "parent", "limit", "deletion", "fork"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanceledBy:
+    """Who canceled a run. `person`: by the name of the key, if that is known. `parent`: it needs no result any more;
+    `limit`: it had given the child less time; both by the parent's id. `deletion`: the thread is being deleted. `fork`:
+    the run goes on in the original, by that one's id."""
+
+    kind: CancelKind = "person"
+    name: str | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class RunCanceled:
     at: int
+    by: CanceledBy = CanceledBy()
     used: Used = field(default_factory=Used)
 
 

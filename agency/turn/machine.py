@@ -75,6 +75,7 @@ from agency.turn.actions import (
     StartCheckpoint,
     StartCode,
     StartTools,
+    Warn,
 )
 from agency.turn.modes import MODES, ModeName
 from agency.turn.outgoing import Outgoing, outcome_event
@@ -188,7 +189,8 @@ class TurnMachine(TurnView):
             case fx.RunInterrupted():
                 self._interrupt(given)
             case fx.RunCanceled():
-                self._stop(given, out.CANCELED)
+                deleted = given.by.kind == "deletion"
+                self._stop(given, out.DELETED if deleted else out.CANCELED, given.by)
             case fx.RunAborted():
                 self._stop(given, out.Stopped(reason=given.reason, code=given.code, message=given.message))
             case _:
@@ -228,6 +230,8 @@ class TurnMachine(TurnView):
                     self._outgoing.say(messages)
                 case Announce(event=event):
                     self._outgoing.emit(event)
+                case Warn(kind=kind, message=message):
+                    self._outgoing.warn(kind, message)
                 case AskModel(request=request):
                     self._call_model(request)
                 case SleepUntil(until=until, then=then):
@@ -274,6 +278,7 @@ class TurnMachine(TurnView):
     def _surface_synced(self, given: fx.SurfaceSynced) -> None:
         self._expect(st.WaitingSurface, given)
         self._m.children = given.children
+        self._m.compacted = self._m.compacted or given.compacted
         chain.note_skipped(self._m, given.surface)
         if (code := limits.exhausted_by(self._m)) is not None:
             self._exhaust(code)
@@ -409,8 +414,11 @@ class TurnMachine(TurnView):
 
     # Endings.
 
-    def _stop(self, given: fx.RunCanceled | fx.RunAborted, outcome: out.Stopped) -> None:
+    def _stop(
+        self, given: fx.RunCanceled | fx.RunAborted, outcome: out.Stopped, by: fx.CanceledBy | None = None
+    ) -> None:
         self._expect_running(given)
+        self._m.canceled_by = by
         self._count(given.used.usage, given.used.cost_usd)
         self._stop_work(out.Canceled())
         self._end(outcome)
@@ -433,7 +441,7 @@ class TurnMachine(TurnView):
     def _end(self, outcome: out.TurnOutcome) -> None:
         limits.stop_clock(self._m)
         self._m.pause_reason = None
-        self._outgoing.emit(outcome_event(outcome))
+        self._outgoing.emit(outcome_event(outcome, self._m.canceled_by))
         self._outgoing.notify(fx.Done(outcome=outcome))
         self._m.state = st.Ended(outcome=outcome)
 

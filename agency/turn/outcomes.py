@@ -201,6 +201,7 @@ class Stopped:
 TurnOutcome = Annotated[Finished | HandedOff | Stopped, Field(discriminator="end")]
 
 CANCELED = Stopped(reason="canceled", code="ERR_CANCELED", message="the run was canceled")
+DELETED = Stopped(reason="canceled", code="ERR_CANCELED", message="the thread was deleted")
 
 
 def result_of(outcome: TurnOutcome | None) -> JsonValue:

@@ -1,14 +1,16 @@
 """What leaves the machine: effects with their ids, events, and messages with theirs.
 
-This module owns the checkpoint's `notices`, `next_effect`, `next_message` and `position`, enters waiting states, and
-knows whether the outstanding effect is still *due*: to be handed out. A machine that is brought back hands out its
-outstanding effect once more.
+This module owns the checkpoint's `notices`, `next_effect`, `next_message` and `position`, enters waiting
+states, and knows whether the outstanding effect is still *due*: to be handed out. A machine that is brought back hands
+out its outstanding effect once more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import assert_never
+
+from pydantic import JsonValue
 
 from agency import events
 from agency.events import NewEvent
@@ -26,6 +28,10 @@ class Outgoing:
     def emit(self, *happened: NewEvent) -> None:
         for event in happened:
             self._m.notices.append(fx.Emit(event=event))
+
+    def warn(self, kind: str, message: str) -> None:
+        """Tell the run's owner of something."""
+        self._m.notices.append(fx.EmitWarning(kind=kind, message=message))
 
     def say(self, messages: Iterable[Message]) -> None:
         """Append messages to the thread; those that come from outside have an id already."""
@@ -86,13 +92,17 @@ class Outgoing:
         return f"m{self._m.run}.{number}"
 
 
-def outcome_event(outcome: TurnOutcome) -> NewEvent:
+def outcome_event(outcome: TurnOutcome, canceled_by: fx.CanceledBy | None = None) -> NewEvent:
     match outcome:
         case Finished(value=value):
             return events.agent_completed(value)
         case HandedOff(thread_id=thread_id):
             return events.agent_completed({"handoff": thread_id})
         case Stopped(reason="canceled"):
-            return events.run_canceled()
+            return events.run_canceled(None if canceled_by is None else _shown(canceled_by))
         case Stopped(code=code, message=message):
             return events.agent_error(code, message)
+
+
+def _shown(by: fx.CanceledBy) -> dict[str, JsonValue]:
+    return {"kind": by.kind} if by.name is None else {"kind": by.kind, "name": by.name}

@@ -1,14 +1,16 @@
 """Replies that are no plain answer, and what follows from them.
 
-This module owns the checkpoint's `cut`, `said` and `repairs`. A reply that was cut off at the output limit is kept, and
-the model is asked to go on, three times; a result that does not fit the output's schema is sent back with what is
-wrong, twice; calls in the grace turn are refused. All other replies are the mode's business.
+This module owns the checkpoint's `cut`, `said`, `repairs` and `unknown_stops`. A reply that was cut off at the output
+limit is kept, and the model is asked to go on, three times; a result that does not fit the output's schema is sent back
+with what is wrong, twice; an answer that ended for a reason that is not known may be half of one, so the model gets
+another turn, three times in a row: a provider that never says why must not use up every run's turns. Calls in the grace
+turn are refused. All other replies are the mode's business.
 """
 
 from __future__ import annotations
 
 from agency.messages import Message
-from agency.turn.actions import Action, End, NextTurn, RepeatTurn, Say, StartCheckpoint
+from agency.turn.actions import Action, End, NextTurn, RepeatTurn, Say, StartCheckpoint, Warn
 from agency.turn.batch import pending_call
 from agency.turn.effects import ModelReply, Output
 from agency.turn.modes import Mode, assistant_message, tool_message
@@ -17,6 +19,7 @@ from agency.turn.state import TurnCheckpoint
 
 MAX_CUT = 3
 MAX_REPAIRS = 2
+MAX_UNKNOWN = 3
 
 CUT_OFF = "Your reply was cut off at its output limit. Go on exactly where it ended, and repeat nothing of it."
 CUT_CALLS = (
@@ -28,6 +31,10 @@ CUT_BEFORE_WORDS = (
 )
 WRONG_OUTPUT = "This is not the result that was asked for: {problem}\nReply with the corrected result and nothing else."
 HANDED_IN = "Accepted."
+UNKNOWN_STOP = "the model ended a reply for a reason that is not known"
+ENDED_UNKNOWN = (
+    "Your reply ended for a reason that is not known. If your answer was complete, give it once more; if not, go on."
+)
 
 _BAD_STOPS = {
     "output_limit": Stopped(
@@ -55,7 +62,21 @@ def after_reply(m: TurnCheckpoint, mode: Mode, reply: ModelReply, output: Output
         return _hand_in(m, reply, output)
     if m.grace and reply.tool_calls:
         return _refuse_calls(m, reply)
+    if reply.stop == "unknown":
+        return [Warn("unknown_stop", UNKNOWN_STOP), *_after_unknown_stop(m, mode, reply, text)]
+    m.unknown_stops = 0
     return mode.on_reply(reply, text)
+
+
+def _after_unknown_stop(m: TurnCheckpoint, mode: Mode, reply: ModelReply, text: str) -> list[Action]:
+    """Calls and code are done as ever. What would be the answer may not be all of it: it is kept, and the model goes on
+    in another turn."""
+    m.unknown_stops += 1
+    if m.grace or m.unknown_stops > MAX_UNKNOWN or reply.tool_calls or mode.goes_on(reply, text):
+        return mode.on_reply(reply, text)
+    kept = (assistant_message(reply),) if reply.text.strip() else ()
+    asked = Message(role="user", content=ENDED_UNKNOWN, origin="limits")
+    return [Say((*kept, asked)), StartCheckpoint("after_work")]
 
 
 def forget_cut(m: TurnCheckpoint) -> None:

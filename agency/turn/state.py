@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
 from agency.messages import Message, Usage
 from agency.spending import Spent
-from agency.turn.effects import CheckpointKind, ModelCall, Notice, PendingCall
+from agency.turn.effects import CanceledBy, CheckpointKind, ModelCall, Notice, PendingCall
 from agency.turn.outcomes import Asked, CallOutcome, TurnOutcome
 from agency.wire import Wire
 
@@ -44,6 +44,8 @@ class Attempt:
     message: str
     at: int
     request_id: str | None = None
+    status: int | None = None
+    """The provider's HTTP status, if it answered."""
     not_before: int = 0
     """Until then the provider asked not to be called."""
 
@@ -218,6 +220,11 @@ class TurnCheckpoint:
     active_since: int
     elapsed_ms: int = 0
     mode_state: JsonValue = None
+    unknown_stops: int = 0
+    """How many replies in a row have ended for a reason that is not known."""
+    compacted: bool = False
+    """Whether a request has left messages out, because the conversation is too long."""
+    canceled_by: CanceledBy | None = None
 
     def dump(self) -> bytes:
         return _CHECKPOINT.dump_json(self, warnings="error")  # what is written must be readable

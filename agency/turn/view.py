@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from agency.messages import Usage
 from agency.spending import Spent
+from agency.turn.effects import CanceledBy
 from agency.turn.limits import active_ms, remaining_ms
 from agency.turn.outcomes import TurnOutcome
 from agency.turn.state import Attempt, Ended, Exhausted, Limits, PauseReason, State, TurnCheckpoint
@@ -49,6 +51,15 @@ class TurnView:
         return state.outcome if isinstance(state, Ended) else None
 
     @property
+    def compacted(self) -> bool:
+        """Whether a request has left messages out, because the conversation is too long."""
+        return self._m.compacted
+
+    @property
+    def canceled_by(self) -> CanceledBy | None:
+        return self._m.canceled_by
+
+    @property
     def grace(self) -> bool:
         """Whether this is the turn after the last one: its reply ends the run."""
         return self._m.grace
@@ -69,6 +80,16 @@ class TurnView:
         turns = self._m.turns_begun or self._m.turn
         active = active_ms(self._m, at)
         return Spent(usage=self._m.usage, cost_usd=self._m.cost_usd, turns=turns, active_ms=active)
+
+    @property
+    def now(self) -> int:
+        """When it was last given an input."""
+        return self._m.now
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of its model calls."""
+        return self._m.usage
 
     @property
     def limits(self) -> Limits:

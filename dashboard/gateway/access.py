@@ -40,6 +40,8 @@ class Principal(Wire):
     agency: str | None = None
     role: Role = "admin"
     key: str | None = None
+    name: str | None = None
+    """The key's."""
 
     @property
     def is_owner(self) -> bool:
@@ -112,7 +114,7 @@ async def _key_holder(cluster: Cluster, agency: str, text: str) -> Principal:
         key = None
     if key is None:
         raise Unauthorized("the key is not known, or was revoked")
-    return Principal(agency=agency, role=key.role, key=key.id)
+    return Principal(agency=agency, role=key.role, key=key.id, name=key.name)
 
 
 # Dependencies of routes.

@@ -5,10 +5,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from agency import AgentSystem, Event, EventType, LocalRuntime, ModelError, ModelRequest, Thread, ToolError, tool
+from agency import (
+    AgentSystem,
+    Event,
+    EventType,
+    LocalRuntime,
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    Thread,
+    ToolError,
+    tool,
+)
 from agency.events import PREVIEW_CHARS
 from agency.store.store import EVENT_TYPES
 from agency.testing import Line, ScriptedModel, call
+from agency.turn.replies import ENDED_UNKNOWN
 from middleware import hitl
 
 PATIENCE = 10.0
@@ -34,6 +46,10 @@ def script(request: ModelRequest) -> Line:
             return call("task", description="say hello", subagentType="helper")
         case "say hello":
             return "hello"
+        case "trail off":
+            return ModelReply(text="and so", stop="unknown")
+        case asked if asked == ENDED_UNKNOWN:
+            return "all is said"
         case how:
             return call("act", how=how)
 
@@ -77,7 +93,7 @@ async def test_every_event_type_is_emitted_and_stored_ones_are_seen_live_in_orde
     async with LocalRuntime(build(), tmp_path) as runtime:
         thread = await runtime.create("boss")
         watcher = asyncio.create_task(live(thread, seen))
-        for message in ("work", "fail", "delegate", "error", "hang"):
+        for message in ("work", "fail", "delegate", "error", "trail off", "hang"):
             await ask(thread, message)
         stored = [event async for event in thread.events(follow=False)]
     await asyncio.wait_for(watcher, PATIENCE)
@@ -111,6 +127,7 @@ async def test_the_events_of_an_approved_call_tell_its_story(tmp_path: Path) -> 
             "model.completed",
             "middleware.after_model",
             "checkpoint.saved",
+            "capabilities.resolved",
             "agent.completed",
         ]
 
@@ -151,4 +168,6 @@ def test_event_types_are_stored_by_numbers_that_never_change() -> None:
         "hitl.resume",
         "subagent.spawned",
         "subagent.completed",
+        "capabilities.resolved",
+        "runtime.warning",
     ]

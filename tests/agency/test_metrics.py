@@ -68,11 +68,13 @@ def turns(lengths: Sequence[int]) -> list[Timed]:
 def test_nothing_was_seen_yet() -> None:
     assert MetricsObserver().snapshot().model_dump() == {
         "events": 0,
+        "eventsByType": {},
+        "warningsByKind": {},
         "tokens": {"input": 0, "output": 0, "cachedInput": 0, "cacheWrite": 0, "reasoning": 0},
         "cost": {"usd": 0.0, "knownUsd": 0.0, "unknownCalls": 0},
         "cache": {"hits": 0, "misses": 0, "hitRatio": None, "readTokens": 0},
         "models": {"calls": 0, "failuresByKind": {}},
-        "tools": {"callsByName": {}, "errorsByName": {}},
+        "tools": {"callsByName": {}, "callsByType": {}, "errorsByName": {}, "errorsByKind": {}},
         "errors": {"total": 0, "byKind": {}},
         "turns": {"count": 0, "latencyMsP50": None, "latencyMsP95": None},
         "approvals": {"pending": 0, "granted": 0, "denied": 0},
@@ -114,15 +116,20 @@ def test_calls_and_errors_are_counted_by_name_and_by_code_and_a_canceled_call_is
         (4, events.tool_error("charge", "c1", "too much", "execution")),
         (5, events.tool_started(CALL)),
         (6, events.tool_error("charge", "c1", "stopped", "canceled")),
-        (7, events.tool_started(ToolCall(id="c2", name="shout"))),
+        (7, events.tool_started(ToolCall(id="c2", name="shout"), tool_type="middleware")),
         (8, events.tool_output("shout", "c2", "A")),
+        (8, events.runtime_warning("cache_lost", "it is gone")),
         (9, events.agent_error("ERR_API", "no")),
     )
     watch(observer, (1, events.agent_error("ERR_API", "no")), (2, events.agent_error("ERR_AUTH", "no")), thread=OTHER)
     figures = observer.snapshot()
     assert figures.models.failures_by_kind == {"ERR_RATE_LIMIT": 1}
     assert figures.tools.calls_by_name == {"charge": 2, "shout": 1}
+    assert figures.tools.calls_by_type == {"function": 2, "middleware": 1}
     assert figures.tools.errors_by_name == {"charge": 1}
+    assert figures.tools.errors_by_kind == {"execution": 1}
+    assert figures.warnings_by_kind == {"cache_lost": 1}
+    assert figures.events_by_type["tool.started"] == 3
     assert figures.errors.model_dump() == {"total": 3, "byKind": {"ERR_API": 2, "ERR_AUTH": 1}}
 
 
@@ -243,7 +250,8 @@ async def test_a_run_in_figures(tmp_path: Path) -> None:
     assert (figures.cost.usd, figures.cost.unknown_calls) == (None, 2)
     assert (figures.cache.hits, figures.cache.misses) == (1, 1)
     assert figures.models.model_dump() == {"calls": 3, "failuresByKind": {"ERR_AUTH": 1}}
-    assert figures.tools.model_dump() == {"callsByName": {"charge": 2}, "errorsByName": {"charge": 1}}
+    assert figures.tools.calls_by_name == {"charge": 2}
+    assert (figures.tools.calls_by_type, figures.tools.errors_by_name) == ({"function": 2}, {"charge": 1})
     assert figures.errors.by_kind == {"ERR_AUTH": 1}
     assert figures.turns.count == 3
     assert figures.turns.latency_ms_p95 is not None

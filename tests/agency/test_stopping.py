@@ -251,7 +251,12 @@ async def test_canceling_a_run_that_waits_for_a_child_tells_the_ends_of_call_and
         await until(thread, EventType.RUN_PAUSED)
         before = len(await kinds(thread))
         await thread.cancel()
-        assert (await kinds(thread))[before:] == ["tool.error", "subagent.completed", "run.canceled"]
+        assert (await kinds(thread))[before:] == [
+            "tool.error",
+            "subagent.completed",
+            "capabilities.resolved",
+            "run.canceled",
+        ]
         assert (await transcript(thread))[-1] == ("tool", "Canceled: the run was canceled.")
 
 

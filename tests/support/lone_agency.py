@@ -92,6 +92,8 @@ class LoneAgency:
         self.made.setdefault(creation.metadata.id, creation)
         self.step()
 
+    async def end_run(self, address: Address) -> None: ...
+
     async def evict(self, address: Address) -> ThreadUpdate | None:
         return None
 

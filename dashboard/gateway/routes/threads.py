@@ -18,7 +18,7 @@ from agency.events import OURS
 from agency.metadata import ThreadMetadata
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
 from agency.turn.outcomes import Approve, Decision, Edit
-from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
+from dashboard.gateway.access import Admin, AnyPrincipal, Operator, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import After, AgencyId, Limit, ThreadId
 from dashboard.gateway.problems import refusals
@@ -211,10 +211,11 @@ def _edited(pending: dict[str, PendingToolCall], body: api.ApproveBody) -> dict[
 
 
 @router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404))
-async def cancel(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.Ok:
-    """Cancel the run, and the runs of its children. With nothing to cancel, this changes nothing."""
+async def cancel(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, principal: AnyPrincipal) -> api.Ok:
+    """Cancel the run, and the runs of its children. With nothing to cancel, this changes nothing. The run's
+    `meta.canceledBy` has the name of your key."""
     with suppress(WrongState):
-        await cluster.thread(agency_id, thread_id).cancel()
+        await cluster.thread(agency_id, thread_id).cancel(by=principal.name)
     return api.Ok()
 
 

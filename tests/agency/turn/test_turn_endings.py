@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -10,6 +10,8 @@ from agency.events import EventType
 from agency.messages import Usage
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
+from agency.turn import replies
+from agency.turn import state as st
 from tests.support.turn_driver import (
     NOW,
     REQUESTS,
@@ -31,7 +33,7 @@ ALIVE = [name for name in STATES if name != "ended"]
 # Replies.
 
 
-@pytest.mark.parametrize("stop", ["stop", "tool_use", "unknown"])
+@pytest.mark.parametrize("stop", ["stop", "tool_use"])
 def test_a_reply_that_ended_well_goes_by_what_it_holds_not_by_its_stop_reason(stop: fx.ReplyStop) -> None:
     answered, called = Run(), Run()
     answered.replied(fx.ModelReply(text="done", stop=stop))
@@ -39,6 +41,51 @@ def test_a_reply_that_ended_well_goes_by_what_it_holds_not_by_its_stop_reason(st
 
     assert answered.asked(fx.Checkpoint).kind == "before_completion"
     assert [p.id for p in called.asked(fx.CallTools).calls] == ["a"]
+
+
+def warnings(effects: Sequence[fx.Effect]) -> list[str]:
+    return [effect.kind for effect in effects if isinstance(effect, fx.EmitWarning)]
+
+
+def test_after_an_unknown_stop_reason_the_answer_is_kept_and_the_model_goes_on_in_another_turn() -> None:
+    run = Run()
+    polled = run.replied(fx.ModelReply(text="half an", stop="unknown"))
+
+    assert warnings(polled) == ["unknown_stop"]
+    assert run.asked(fx.Checkpoint).kind == "after_work"
+    assert [(said.role, said.content) for said in run.transcript[-2:]] == [
+        ("assistant", "half an"),
+        ("user", replies.ENDED_UNKNOWN),
+    ]
+
+
+def test_calls_of_a_reply_with_an_unknown_stop_reason_run_as_ever() -> None:
+    run = Run()
+    polled = run.replied(fx.ModelReply(tool_calls=(call("a"),), stop="unknown"))
+
+    assert warnings(polled) == ["unknown_stop"]
+    assert [p.id for p in run.asked(fx.CallTools).calls] == ["a"]
+
+
+def test_a_provider_that_never_says_why_a_reply_ended_gets_few_more_turns() -> None:
+    run = Run()
+    for _ in range(replies.MAX_UNKNOWN):
+        run.replied(fx.ModelReply(text="the answer", stop="unknown"))
+        run.checkpoint()
+    run.replied(fx.ModelReply(text="the answer", stop="unknown"))
+    run.checkpoint()
+
+    assert run.machine.outcome == out.Finished(by="assistant_message", value="the answer")
+
+
+def test_unknown_stop_reasons_end_at_the_turn_limit() -> None:
+    run = Run(limits=st.Limits(turns=1))
+    run.replied(fx.ModelReply(text="half", stop="unknown"))
+    run.checkpoint()
+    run.replied(fx.ModelReply(text="all of it", stop="unknown"))  # the grace turn
+    run.checkpoint()
+
+    assert run.machine.outcome == out.Finished(by="assistant_message", value="all of it")
 
 
 @pytest.mark.parametrize(
