@@ -295,8 +295,11 @@ async def test_who_waits_for_a_thread_that_is_deleted_is_told_so(agency: AgencyH
     waiting = asyncio.create_task(thread.wait(PATIENCE))
     await asyncio.wait({waiting}, timeout=0.2)  # until the host has it
     await agency.delete_thread(thread.id)
+    run = await waiting
+    assert (run.status, run.errors[0].message) == ("canceled", "the thread was deleted")
+    assert run.meta.canceled_by is not None and run.meta.canceled_by.kind == "deletion"
     with pytest.raises(NotFound, match=thread.id):
-        await waiting
+        await thread.wait(PATIENCE)
 
 
 async def test_a_thread_is_deleted_with_all_that_descends_from_it(

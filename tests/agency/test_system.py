@@ -166,11 +166,15 @@ def test_an_agent_needs_no_description() -> None:
 
 
 def test_a_default_model_names_its_provider() -> None:
-    with pytest.raises(DefinitionError, match="default_model"):
-        AgentSystem("gpt-5")
+    for wrong in ("gpt-5", "openai: gpt", "openai:gpt "):
+        with pytest.raises(DefinitionError, match="default_model"):
+            AgentSystem(wrong)
 
 
-@pytest.mark.parametrize("model", ["openai:", ":gpt-5", "Open AI:gpt", "", "openai:gpt\n", "gpt 5", "openai: gpt"])
+@pytest.mark.parametrize(
+    "model",
+    ["openai:", ":gpt-5", "Open AI:gpt", "", "openai:gpt\n", "gpt 5", "openai: gpt", "openai:gpt ", " openai:gpt"],
+)
 def test_a_models_name_reads_provider_colon_model(model: str) -> None:
     with pytest.raises(DefinitionError, match="agent 'support': model"):
         add_agent(system(), model=model)

@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.support.gateway_requests import Json, assert_problem, create, finished, message, socket_events
+from tests.support.gateway_requests import Json, assert_problem, create, finished, message, socket_events, stored
 from tests.support.gateways import Serve, Server
 from tests.support.scripted_system import calls, say
 from tests.support.waiting import eventually
@@ -188,6 +188,16 @@ def test_a_revoked_key_opens_nothing_at_once(guarded: Server, owner: httpx.Clien
         assert_problem(holder.get(f"/agency/{agency}/keys"), 401, "ERR_UNAUTHORIZED")
     assert_problem(owner.delete(f"/agency/{agency}/keys/{made['id']}"), 404, "ERR_NOT_FOUND")
     assert_problem(owner.get(f"/agency/{agency}/keys/{made['id']}"), 404, "ERR_NOT_FOUND")
+
+
+def test_a_run_names_the_key_that_canceled_it(guarded: Server, owner: httpx.Client) -> None:
+    agency = owner.post("/agencies").json()["id"]
+    thread = create(owner, agency, say("never", delay=60))
+    with holding(guarded, key(owner, agency, "operator")["key"]) as holder:
+        assert holder.post(f"/agency/{agency}/agent/{thread}/cancel").json() == {"ok": True}
+    assert finished(owner, agency, thread)["meta"]["canceledBy"] == {"kind": "person", "name": "the operator's"}
+    (told,) = [event["data"]["by"] for event in stored(owner, agency, thread) if event["type"] == "run.canceled"]
+    assert told == {"kind": "person", "name": "the operator's"}
 
 
 def test_a_key_that_is_nearly_right_is_wrong(guarded: Server, owner: httpx.Client) -> None:

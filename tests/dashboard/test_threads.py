@@ -300,6 +300,27 @@ def test_everything_that_waits_for_a_person_is_listed_childrens_calls_too(
     assert finished(http, agency, parent)["data"] == "done"
 
 
+def test_waiting_ends_when_a_descendant_waits_for_a_person_who_is_told_where(
+    http: httpx.Client, agency: str, tmp_path: Path
+) -> None:
+    charge = calls(("charge", {"ledger": str(tmp_path / "ledger"), "what": "one"}))
+    careful = task(charge, say("charged"), to="careful")
+    thread = create(http, agency, calls(task(calls(careful), say("had it charged"))), say("done"))
+    run = http.get(f"/agency/{agency}/agent/{thread}/run", params={"wait": 20}).json()
+    waiting = run["meta"]["waitingFor"]
+    assert (run["status"], run["meta"]["pauseReason"], run["meta"]["activity"]["kind"]) == (
+        "paused",
+        "subagent",
+        "waiting",
+    )
+    asked = http.get(f"/agency/{agency}/agent/{waiting['threadId']}/run").json()["meta"]["pendingToolCalls"]
+    assert [(call["id"], waiting["reason"]) for call in asked] == [(waiting["callId"], "hitl")]
+    http.post(f"/agency/{agency}/agent/{waiting['threadId']}/approve", json={"approved": True})
+    ended = finished(http, agency, thread)
+    assert (ended["data"], ended["meta"]["waitingFor"]) == ("done", None)
+    assert ended["meta"]["capabilitiesUsed"]["nativeSubagentsUsed"] == ["worker"]
+
+
 def test_canceling_ends_the_run_and_its_children(http: httpx.Client, agency: str) -> None:
     thread = create(http, agency, calls(task(say("never", delay=60))), say("done"))
     while not (children := http.get(f"/agency/{agency}/agents?parent={thread}").json()["agents"]):
@@ -307,7 +328,9 @@ def test_canceling_ends_the_run_and_its_children(http: httpx.Client, agency: str
     assert http.post(f"/agency/{agency}/agent/{thread}/cancel").json() == {"ok": True}
     run = finished(http, agency, thread)
     assert (run["status"], run["errors"][0]["code"]) == ("canceled", "ERR_CANCELED")
-    assert finished(http, agency, children[0]["id"])["status"] == "canceled"
+    child = finished(http, agency, children[0]["id"])
+    assert (child["status"], child["meta"]["canceledBy"]) == ("canceled", {"kind": "parent", "name": thread})
+    assert run["meta"]["canceledBy"] == {"kind": "person", "name": None}
 
 
 def test_a_limit_that_is_used_up_can_be_lifted(http: httpx.Client, agency: str, tmp_path: Path) -> None:
