@@ -52,6 +52,10 @@ class Files:
         folder = self.folder(address.agency)
         return folder / "threads" / f"{address.thread}.db" if address.thread else folder / "agency.db"
 
+    def shelves(self, agency: str) -> Path:
+        """The folder of what outlives the agency's threads."""
+        return self.folder(agency) / "shelves"
+
     def agencies(self) -> list[str]:
         found = (path.parent.name for path in (self.data_dir / "agencies").glob("*/agency.db"))
         return sorted(name for name in found if _ID.fullmatch(name))

@@ -15,6 +15,7 @@ from agency.define.system import load_system as load
 from agency.errors import DefinitionError
 from agency.messages import MESSAGE_CHARS
 from agency.models.providers.entry import Provider, ProviderName
+from agency.shelves.local import TOTAL_BYTES
 from agency.store.sqlite import Storage
 from agency.wire import explain
 
@@ -50,6 +51,8 @@ class Settings(BaseSettings):
     """The longest message that is accepted."""
     poison_after: Annotated[int, Field(ge=2)] = 5
     """How often a host may die with a thread, without the thread getting any further, before its run is given up."""
+    shelf_bytes: Annotated[int, Field(ge=1)] = TOTAL_BYTES
+    """What all entries of an agency's shelves together may take."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """How much is logged, by hosts and gateways."""
     providers: Annotated[dict[ProviderName, Provider], NoDecode] = {}

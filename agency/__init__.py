@@ -23,6 +23,7 @@ from agency.errors import (
     StaleActivation,
     StoreError,
     ToolError,
+    VersionConflict,
     WrongState,
 )
 from agency.events import Event, EventType
@@ -34,6 +35,8 @@ from agency.models.providers.entry import Price, Provider
 from agency.observe.metrics import MetricsObserver, Snapshot
 from agency.observe.observers import Follower, Observation, Observer, Resumed
 from agency.runtime import Runtime
+from agency.shelves.interface import ABSENT, ShelfEntry, ShelfInfo, ShelfItem, ShelfPage, ShelfStore
+from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
@@ -55,6 +58,7 @@ from agency.turn.outcomes import (
 from agency.turn.state import Limits
 
 __all__ = [
+    "ABSENT",
     "Accepted",
     "AgencyError",
     "AgentSystem",
@@ -120,6 +124,12 @@ __all__ = [
     "RunEnvelope",
     "RunState",
     "Runtime",
+    "Shelf",
+    "ShelfEntry",
+    "ShelfInfo",
+    "ShelfItem",
+    "ShelfPage",
+    "ShelfStore",
     "Snapshot",
     "StaleActivation",
     "StoreError",
@@ -132,6 +142,7 @@ __all__ = [
     "ToolError",
     "ToolSpec",
     "Usage",
+    "VersionConflict",
     "WrongState",
     "always_approved",
     "open_thread",

@@ -6,6 +6,7 @@
     │   └── TooLarge         it is larger than this installation accepts
     ├── NotFound             a thread, run or call that does not exist
     ├── WrongState           the call does not fit what the thread is doing now; nothing was changed
+    │   └── VersionConflict  an entry of a shelf has another version than the caller expects; nothing was changed
     ├── Unauthorized         a server wants to know who is asking: there is no secret, key or ticket, or a wrong one
     ├── Forbidden            the caller is known and may not do that
     ├── RateLimited          too many requests for now
@@ -67,6 +68,10 @@ class NotFound(AgencyError):
 
 class WrongState(AgencyError):
     code = "ERR_WRONG_STATE"
+
+
+class VersionConflict(WrongState):
+    code = "ERR_VERSION"
 
 
 class Unauthorized(AgencyError):

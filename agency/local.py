@@ -43,6 +43,8 @@ from agency.messages import Message
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
+from agency.shelves.interface import ShelfStore
+from agency.shelves.local import LocalShelves
 from agency.spending import Spent
 from agency.store.forking import find_origin, make_fork
 from agency.store.peek import glance, holds_thread
@@ -82,6 +84,7 @@ class LocalRuntime:
         self._providers = dict(providers or {})
         self._storage = Storage(synchronous)
         self._folder = Path(data_dir)
+        self._shelves = LocalShelves(self._folder / "shelves", parents=True)
         self._elsewhere: dict[str, Path] = {}
         self._threads: dict[str, Thread] = {}
         self._kept: set[str] = set()  # threads that callers have open
@@ -188,6 +191,9 @@ class LocalRuntime:
 
     def policy(self) -> Policy:
         return NO_POLICY  # there is no agency here to have one
+
+    def shelves(self) -> ShelfStore:
+        return self._shelves
 
     async def deliver(self, parcel: AnyParcel) -> None:
         match parcel:

@@ -15,6 +15,7 @@ from agency.define.tools import Tool
 from agency.events import NewEvent
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
+from agency.shelves.interface import ShelfStore
 from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome
 from agency.turn.state import PauseReason, RunStatus
@@ -58,6 +59,9 @@ class Runtime(Protocol):
 
     def policy(self) -> Policy:
         """What the agency wants to be asked about. It takes no time to speak of."""
+
+    def shelves(self) -> ShelfStore:
+        """What outlives the thread, of its agency and no other. Asked for every call, so it opens nothing."""
 
     async def deliver(self, parcel: AnyParcel) -> None:
         """Hand a parcel to its addressee. Returns once the addressee has it on disk; raises to be tried again."""

@@ -2,7 +2,8 @@
 may spend, when it starts threads by itself, and never calls a model.
 
 It consists of parts, each with its own operations: `catalogue` (blueprints, providers), `threads` and `deletion`,
-`access` (keys), `budget_keeper`, `scheduling` and `journal_feed`. All of them keep what lasts in the agency's one file.
+`access` (keys), `budget_keeper`, `scheduling` and `journal_feed`. All of them keep what lasts in the agency's one file;
+only `shelves`, which hosts write as well, have a file of their own.
 
 What it begins, it finishes: that a thread is to be made or deleted is written down first, so an agency that dies in
 the middle goes on with it when it is next awake.
@@ -10,11 +11,13 @@ the middle goes on with it when it is next awake.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from actors.address import Files
 from actors.agency.access import Access
 from actors.agency.accounts import Accounts
 from actors.agency.budget_keeper import BudgetKeeper
@@ -25,6 +28,7 @@ from actors.agency.installation import Installation
 from actors.agency.journal_feed import JournalFeed
 from actors.agency.schedules import ENDED
 from actors.agency.scheduling import Scheduler
+from actors.agency.shelves import AgencyShelves
 from actors.agency.store import AgencyStore
 from actors.agency.threads import AgencyThreads
 from actors.operations import Operation, is_index_operation, operation, operations_of
@@ -47,6 +51,7 @@ class Agency:
         self._budget = BudgetKeeper(context, accounts)
         self._feed = JournalFeed(context)
         self._access = Access(context)
+        self._shelves = AgencyShelves(context)
         self.deleted = False
 
     @classmethod
@@ -58,6 +63,9 @@ class Agency:
         installation: Installation,
         create: AgencyInfo | None = None,
     ) -> Agency:
+        if create is not None and not path.exists():
+            # A late write may have brought back shelves of a deleted agency with this id; a new one begins without.
+            shutil.rmtree(Files(settings.data_dir).shelves(create.id), ignore_errors=True)
         store = AgencyStore.open(path, settings.files, create)
         try:
             context = AgencyContext(path.parent.name, store, settings, system, installation, store.is_deleting)
@@ -87,6 +95,7 @@ class Agency:
             self._catalogue,
             self._scheduler,
             self._deletion,
+            self._shelves,
         )
 
     @property
@@ -130,6 +139,9 @@ class Agency:
         self._feed.wake_watchers()
         self._store.mark_all_deleting()
         await self._deletion.delete_marked()
+        # The shelves go before the agency's own file, which says that it is being deleted: a directory that dies in
+        # between finds it, and deletes the rest.
+        await asyncio.to_thread(shutil.rmtree, self._context.files.shelves(self._context.id), ignore_errors=True)
         self.deleted = True
         self.close()
         shutil.rmtree(self._context.files.folder(self._context.id), ignore_errors=True)
@@ -166,7 +178,17 @@ class Agency:
 
 AGENCY_OPERATIONS: dict[type[object], Mapping[str, Operation]] = {
     part: operations_of(part)
-    for part in (Agency, AgencyThreads, BudgetKeeper, JournalFeed, Access, Catalogue, Scheduler, ThreadDeletion)
+    for part in (
+        Agency,
+        AgencyThreads,
+        BudgetKeeper,
+        JournalFeed,
+        Access,
+        Catalogue,
+        Scheduler,
+        ThreadDeletion,
+        AgencyShelves,
+    )
 }
 _INDEX_OPERATIONS = frozenset(
     name for found in AGENCY_OPERATIONS.values() for name, method in found.items() if is_index_operation(method)

@@ -22,6 +22,7 @@ from actors.agency.catalogue import Catalogue
 from actors.agency.deletion import ThreadDeletion
 from actors.agency.keys import Key
 from actors.agency.scheduling import Scheduler
+from actors.agency.shelves import AgencyShelves
 from actors.agency.threads import AgencyThreads
 from actors.cluster.connection import Connection
 from actors.cluster.thread_handle import ThreadHandle, new_thread_id
@@ -70,6 +71,11 @@ class AgencyHandle:
     change_schedule = remote(Scheduler.change_schedule)
     delete_schedule = remote(Scheduler.delete_schedule, done=NotFound)
     schedule_runs = remote(Scheduler.schedule_runs)
+    shelves = remote(AgencyShelves.shelves)
+    shelf_entries = remote(AgencyShelves.shelf_entries)
+    read_shelf = remote(AgencyShelves.read_shelf)
+    write_shelf = remote(AgencyShelves.write_shelf, keyed=True)
+    delete_shelf_entry = remote(AgencyShelves.delete_shelf_entry, done=NotFound)
 
     # Threads.
 

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from actors.address import Address, Files
 from actors.agency.calls import AgencyCalls
 from actors.agency.peek import peek_blueprints
+from actors.agency.shelves import shelves_of
 from actors.host import tasks
 from actors.host.host_caller import HostCaller
 from actors.host.terms import TermsCache
@@ -34,6 +35,7 @@ from agency.local import HOPELESS
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
+from agency.shelves.interface import ShelfStore
 from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome
 
@@ -58,6 +60,7 @@ class ThreadRuntime:
         self._address = address
         self._agency = address.agency
         self._host = host
+        self._shelves = shelves_of(host.settings, address.agency)
         self._tracked: TrackedThread | None = None
 
     def agents(self) -> Mapping[str, Blueprint]:
@@ -70,6 +73,9 @@ class ThreadRuntime:
 
     def policy(self) -> Policy:
         return self._host.terms.of(self._agency).policy
+
+    def shelves(self) -> ShelfStore:
+        return self._shelves
 
     def budgeted(self) -> bool:
         return self._host.terms.of(self._agency).budgeted

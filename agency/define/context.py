@@ -16,6 +16,8 @@ from agency.errors import ToolError
 from agency.events import subagent_spawned
 from agency.messages import MESSAGE_CHARS
 from agency.metadata import ParentInfo, ThreadMetadata
+from agency.shelves.interface import ShelfStore
+from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
 from agency.store.timers import set_timer
 from agency.turn.outcomes import Deferred
@@ -38,6 +40,8 @@ class ToolContext:
     agents: Mapping[str, Blueprint]
     """Every agent that can be started here."""
     store: Draft
+    shelves: ShelfStore
+    """The agency's; see `shelf`."""
     effect: int
     token: str
     starting: set[str] = field(default_factory=set)
@@ -45,6 +49,12 @@ class ToolContext:
     spawned: bool = False
     deferred: bool = False
     sent: int = 0
+
+    def shelf(self, name: str) -> Shelf:
+        """A shelf of the thread's agency: bytes by path, which outlive the thread and are shared by all threads of the
+        agency. What is written there is written at once, not with the call's result; a call that runs again after a
+        crash makes the same writes once more, and they change nothing."""
+        return Shelf.of(self.shelves, name, self.idempotency_key)
 
     def spawn(
         self,

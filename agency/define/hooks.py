@@ -24,6 +24,8 @@ from agency.events import timestamp
 from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams, Surface
+from agency.shelves.interface import ShelfStore
+from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import Decision, Deny, Fail, Finish, OnTimeout, Risk
@@ -52,7 +54,15 @@ class HookContext(Generic[Config]):
     """Have a person approve this call before its batch runs; in `on_model_result`."""
     policy: Policy
     """What the agency wants to be asked about."""
+    shelves: Callable[[], ShelfStore]
+    """The agency's; see `shelf`."""
     owner: str
+
+    def shelf(self, name: str) -> Shelf:
+        """A shelf of the thread's agency: bytes by path, which outlive the thread and are shared by all threads of the
+        agency. What is written there is written at once, not with what the hook reacts to; a hook that runs again
+        after a crash makes the same writes once more, and they change nothing."""
+        return Shelf.of(self.shelves(), name, f"{self.thread.id}.{self.run_id or ''}.{self.owner}")
 
     def children(self) -> list[ChildLink]:
         """The threads that this one has started, oldest first."""

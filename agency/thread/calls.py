@@ -119,6 +119,7 @@ class CallRunner:
             config=self._blueprint.config,
             agents=self._agents,
             store=draft,
+            shelves=self._runtime.shelves(),
             effect=effect,
             token=pending.key,
             starting=self._starting,

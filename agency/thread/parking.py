@@ -21,6 +21,7 @@ from agency.errors import AgencyError, WrongState
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
+from agency.shelves.interface import ShelfStore
 from agency.spending import Spent
 from agency.store.sqlite import LOCAL, Storage
 from agency.store.store import ThreadStore
@@ -50,6 +51,9 @@ class ParkedRuntime:
 
     def policy(self) -> Policy:
         return NO_POLICY
+
+    def shelves(self) -> ShelfStore:
+        raise WrongState("nothing of a parked thread runs")
 
     async def deliver(self, parcel: AnyParcel) -> None:
         raise WrongState("it is delivered when the thread is next awake")

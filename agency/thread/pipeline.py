@@ -25,6 +25,7 @@ from agency.errors import AgencyError, DefinitionError, HookFailed
 from agency.events import ToolType
 from agency.messages import ToolCall
 from agency.metadata import ThreadMetadata
+from agency.shelves.interface import ShelfStore
 from agency.store.draft import Draft
 from agency.thread.workers import is_ours
 from agency.turn.effects import Ask, ModelReply
@@ -86,9 +87,10 @@ class Pipeline:
         blueprint: Blueprint,
         agents: Mapping[str, Blueprint],
         policy: Callable[[], Policy],
+        shelves: Callable[[], ShelfStore],
     ) -> None:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
-        `policy` is what the agency wants to be asked about, as it is now."""
+        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
         self._configs = {mw.name: config for mw, config in middleware}
         self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
         self.middleware = tuple(mw for mw, _ in middleware)
@@ -97,6 +99,7 @@ class Pipeline:
         self.sees_runs_start = bool(self._by_hook["on_run_start"])
         self.sees_runs_end = bool(self._by_hook["on_run_end"])
         self._policy = policy
+        self._shelves = shelves
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
@@ -236,6 +239,7 @@ class Pipeline:
             register_tool=self._register,
             ask=_cannot_ask,
             policy=self._policy(),
+            shelves=self._shelves,
             owner=mw.name,
         )
 

@@ -76,7 +76,7 @@ class Thread:
         self._runtime = runtime
         agents = runtime.agents()
         middleware, tools = system.middleware_for(blueprint), system.tools_for(blueprint)
-        self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, runtime.policy)
+        self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, runtime.policy, runtime.shelves)
         self._feed = Feed(store)
         caller = ModelCaller(store, system, blueprint, runtime.providers)
         runner = CallRunner(store, self._pipeline, metadata, blueprint, runtime, agents, caller.offered)

@@ -1,0 +1,97 @@
+"""The process is killed before and after every commit of a run whose calls and hooks write to shelves."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from agency import ABSENT, AgentSystem, HookContext, LocalRuntime, Middleware, RunEnd, ToolContext, tool
+from agency.shelves.local import LocalShelves
+from agency.testing import ScriptedModel, call
+from tests.support.crashes import in_a_process, killed_at
+
+
+@tool
+async def open_account(ctx: ToolContext, name: str) -> str:
+    """Writes only if there is nothing: a second write of the same call would be refused."""
+    return (await ctx.shelf("accounts").write(name, "0", if_version=ABSENT)).version
+
+
+@tool
+def add(ctx: ToolContext, name: str, version: str) -> str:
+    return ctx.shelf("accounts").blocking.write(name, "7", if_version=version).version
+
+
+class Ledger(Middleware):
+    name = "ledger"
+    tags = ("default",)
+
+    async def on_run_start(self, ctx: HookContext) -> None:
+        await ctx.shelf("ledger").write(f"{ctx.run_id}.begun", "x", if_version=ABSENT)
+
+    async def on_run_end(self, ctx: HookContext, run: RunEnd) -> None:
+        await ctx.shelf("ledger").write(f"{run.run_id}.ended", run.status)
+
+
+def build() -> AgentSystem:
+    lines = [call("open_account", name="rye", call_id="1"), call("add", name="rye", version="2", call_id="2"), "done"]
+    system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(lines)})
+    system.add_tool(open_account).add_tool(add).use(Ledger())
+    return system.add_agent(name="clerk", description="", prompt="clerk")
+
+
+async def operate(folder: Path) -> None:
+    async with LocalRuntime(build(), folder) as runtime:
+        known = "clerk" in runtime.thread_ids()
+        thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+        await thread.send("go", idempotency_key="1")
+        run = await thread.wait(20)
+        assert run.status == "completed", run
+        said = [message.content for message in (await thread.state()).messages if message.role == "tool"]
+        assert said == ["2", "3"], said
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_any_commit_leaves_every_write_made_once(when: Literal["before", "after"], tmp_path: Path) -> None:
+    killed = 0
+    for n in range(1, 60):
+        folder = tmp_path / str(n)
+        status = killed_at(n, when, lambda folder=folder: asyncio.run(operate(folder)))  # type: ignore[misc]  # bound now
+        assert in_a_process(lambda folder=folder: asyncio.run(operate(folder))) == 0, n  # type: ignore[misc]  # bound now
+        shelves = LocalShelves(folder / "shelves")
+        (account,) = shelves.entries("accounts").entries
+        assert (shelves.read("accounts", "rye").text, account.version) == ("7", "3")
+        ledger = [entry.path.rpartition(".")[2] for entry in shelves.entries("ledger").entries]
+        assert ledger[:1] == ["begun"], n  # `on_run_end` is told at most once
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        killed += 1
+    assert killed > 8
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_any_commit_of_a_large_write_leaves_the_old_entry_or_the_new_one(
+    when: Literal["before", "after"], tmp_path: Path
+) -> None:
+    old, new = b"o" * 3_000_000, b"n" * 5_000_000
+    shelves = LocalShelves(tmp_path / "shelves")
+
+    def work() -> None:
+        shelves.write("notes", "a", old)
+        shelves.write("notes", "a", new)
+        shelves.delete("notes", "a")
+
+    expected = {"before": [None, old, new], "after": [old, new, None]}[when]
+    for n, content in enumerate(expected, start=1):
+        assert killed_at(n, when, work) == -signal.SIGKILL
+        found = [entry.path for entry in shelves.entries("notes").entries]
+        assert found == ([] if content is None else ["a"])
+        if content is not None:
+            assert shelves.read("notes", "a").content == content
+            shelves.delete("notes", "a")
+    shelves.write("notes", "a", new)
