@@ -20,6 +20,7 @@ from agency.client.operations.files import FileOperations
 from agency.client.operations.gateway import GatewayOperations
 from agency.client.operations.inbox import InboxOperations
 from agency.client.operations.schedules import ScheduleOperations
+from agency.client.operations.shelves import ShelfOperations
 from agency.client.operations.threads import ThreadOperations
 from agency.client.request import AnyEvent, Cursor, EventFeed, Listing, Request, Value, agency_path, thread_path
 from agency.client.waiting import Waiting
@@ -126,7 +127,9 @@ class AsyncThread(AsyncHandle, ThreadOperations, FileOperations):
                 return run
 
 
-class AsyncAgency(AsyncHandle, AgencyOperations, DefinitionOperations, InboxOperations, ScheduleOperations):
+class AsyncAgency(
+    AsyncHandle, AgencyOperations, DefinitionOperations, InboxOperations, ScheduleOperations, ShelfOperations
+):
     """An agency of a gateway."""
 
     def __init__(self, transport: AsyncTransport, agency_id: str) -> None:

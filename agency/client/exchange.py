@@ -88,7 +88,7 @@ class Exchange(Generic[Value]):
             self._perhaps_done |= got.sent
             return self._again(unreachable(self._url, got.why), may=not got.sent or self._repeats)
         if got.status < 300:
-            self.value = self._read(got.content)
+            self.value = self._read(got)
             return None
         error = refusal(got, self._url)
         if isinstance(error, RateLimited):
@@ -111,9 +111,10 @@ class Exchange(Generic[Value]):
             raise error
         return delay
 
-    def _read(self, content: bytes) -> Value:
+    def _read(self, answer: Answer) -> Value:
         try:
-            return self._request.read(content)
+            value = self._request.read(answer.content)
+            return value if self._request.finish is None else self._request.finish(value, answer.headers)
         except ValidationError as error:
             what = f"{self._request.method} {self._request.path}"
             raise AgencyError(

@@ -51,6 +51,10 @@ class Request(Generic[Value]):
     seconds: float = SECONDS
     media: str = "application/json"
     """The media type of the body."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Headers that say when the request counts."""
+    finish: Callable[[Value, Mapping[str, str]], Value] | None = None
+    """Adds to the answer what its headers say."""
 
     @property
     def params(self) -> dict[str, str | int | float]:
@@ -58,7 +62,7 @@ class Request(Generic[Value]):
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self.body is None else {"Content-Type": self.media}
+        return {**self.conditions, **({} if self.body is None else {"Content-Type": self.media})}
 
     def then(self, choose: Callable[[Value], Read]) -> Request[Read]:
         """The same request, for a part of its answer."""

@@ -21,7 +21,8 @@ from agency.wire import Wire
 
 Version = str
 """Changes with every write, and is never used again, not even for an entry that was deleted and written anew. Compare
-versions for equality only: what they look like is up to the store."""
+versions for equality only: they are up to 200 printable ASCII characters, without
+spaces and quotes, of the store's own choosing."""
 
 ABSENT: Final[Literal["absent"]] = "absent"
 """As `if_version`: only if there is no entry under the path."""
@@ -32,6 +33,8 @@ PAGE_MOST: Final = 1_000
 KEY_CHARS: Final = 512
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_VERSION = re.compile(r"[!#-~]{1,200}")
+"""Printable ASCII without quotes and spaces, because it travels as an ETag."""
 _UNFIT = frozenset(("Cc", "Cs", "Zl", "Zp"))
 """Categories of characters that a path cannot have: controls, lone surrogates, separators of lines and paragraphs."""
 
@@ -152,7 +155,9 @@ def checked_content(content: object) -> bytes:
 
 
 def checked_version(version: object) -> Version | None:
-    if version is not None and (not isinstance(version, str) or not 1 <= len(version) <= 200):
+    if version is None:
+        return None
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise InvalidInput(f"if_version is the version of an entry or {ABSENT!r}, not {version!r:.100}")
     return version
 

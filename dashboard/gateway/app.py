@@ -24,6 +24,7 @@ from dashboard.gateway.routes import (
     pages,
     providers,
     schedules,
+    shelves,
     spending,
     threads,
 )
@@ -36,6 +37,10 @@ at a time. Everything that has happened in a thread is an event with a number.
 Live events also come over WebSockets, at `/agency/{agencyId}/agent/{threadId}/ws` for one thread and at
 `/agency/{agencyId}/ws` for all of an agency's, as JSON. With `?after=`, every event after that number comes first.
 """
+
+
+CONDITIONS = ("If-Match", "If-None-Match", "Idempotency-Key")
+"""Headers that say when a write to a shelf counts."""
 
 
 def create_app(settings: GatewaySettings) -> FastAPI:
@@ -55,7 +60,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
-    for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, files, live):
+    for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, files, shelves, live):
         app.include_router(each.router, dependencies=list(SCHEMES))
     app.include_router(installation.router)
     app.include_router(pages.router)
@@ -66,7 +71,8 @@ def create_app(settings: GatewaySettings) -> FastAPI:
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID"],
+            allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID", *CONDITIONS],
+            expose_headers=["ETag"],
         )
     app.add_middleware(Guard, body_bytes=settings.body_bytes)
     app.add_middleware(TrustedProxies, trusted=settings.trusted_proxies)

@@ -35,6 +35,7 @@ STATUSES: dict[type[AgencyError], int] = {
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.WrongState: 409,
+    errors.VersionConflict: 412,
     errors.TooLarge: 413,
     errors.RateLimited: 429,
     errors.Unavailable: 503,
@@ -48,6 +49,7 @@ MEANINGS = {
     403: "Your key does not allow this.",
     404: "This does not exist, or your key gives no access to it.",
     409: "This is not possible in the current state; nothing was changed.",
+    412: "The entry has another version, or is there or not there against your condition; nothing was changed.",
     413: "The request is larger than this installation accepts.",
     429: "Too many requests; `Retry-After` says when to try again.",
     503: "No host could answer in time; try again.",
@@ -128,7 +130,7 @@ def _is_json(request: Request) -> bool:
 def _methods(app: FastAPI, path: str) -> list[str]:
     """The methods of an address. A route knows only its own, so this looks them up in the OpenAPI document."""
     for template, methods in app.openapi()["paths"].items():
-        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template.replace("{path}", ".+")), path):
             return sorted(method.upper() for method in methods)
     return ["GET"]
 

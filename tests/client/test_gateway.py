@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from agency import Deny, Edit, Event, EventType, ForkInfo, Limits, Message, ModelParams
+from agency import ABSENT, Deny, Edit, Event, EventType, ForkInfo, Limits, Message, ModelParams
 from agency.api.tenancy import Budget
 from agency.client import Agency, AsyncClient, Client, Thread
 from agency.define.blueprint import ModelChoice
-from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, WrongState
+from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, VersionConflict, WrongState
 from agency.messages import Image
 from agency.models.providers.entry import Provider
 from tests.support.gateways import Serve, Server
@@ -73,6 +73,48 @@ def test_files_are_given_read_and_taken_away(agency: Agency) -> None:
     for gone in (thread.delete_file, thread.read_file):
         with pytest.raises(NotFound):
             gone("/order.txt")
+
+
+def test_entries_of_shelves_are_written_read_listed_and_deleted(agency: Agency) -> None:
+    made = agency.write_shelf("notes", "a b/ä%?#.md", "ünï", if_version=ABSENT)
+    found = agency.read_shelf("notes", "a b/ä%?#.md")
+    assert (found.text, found.version) == ("ünï", made.version)
+    with pytest.raises(VersionConflict, match=f"its version is {made.version}"):
+        agency.write_shelf("notes", made.path, b"2", if_version=ABSENT)
+    with pytest.raises(VersionConflict):
+        agency.delete_shelf_entry("notes", made.path, if_version="7")
+    newer = agency.write_shelf("notes", made.path, b"\xff\0", if_version=found.version)
+    assert agency.read_shelf("notes", made.path).content == b"\xff\0"
+    for n in range(3):
+        agency.write_shelf("notes", f"more/{n}", b"")
+    assert [each.path for each in agency.shelf_entries("notes", "more/")] == ["more/0", "more/1", "more/2"]
+    assert [(each.name, each.entries) for each in agency.shelves()] == [("notes", 4)]
+    agency.delete_shelf_entry("notes", made.path, if_version=newer.version)
+    with pytest.raises(NotFound):
+        agency.read_shelf("notes", made.path)
+
+
+@pytest.mark.parametrize("path", ["../a", "..", "", "/a", "a/../../../agents", "a\\b", "\ud800"])
+def test_a_path_that_would_lead_elsewhere_is_not_even_sent(agency: Agency, path: str) -> None:
+    for refused in (
+        agency.read_shelf,
+        agency.delete_shelf_entry,
+        lambda shelf, path: agency.write_shelf(shelf, path, ""),
+    ):
+        with pytest.raises(InvalidInput, match="path"):
+            refused("notes", path)
+    with pytest.raises(InvalidInput, match="name of a shelf"):
+        agency.read_shelf("../notes", "a")
+
+
+async def test_shelves_awaited(gateway: Server) -> None:
+    async with AsyncClient(gateway.url) as client:
+        agency = await client.create_agency("bakery")
+        made = await agency.write_shelf("notes", "a", "1")
+        assert (await agency.read_shelf("notes", "a")).version == made.version
+        assert [each async for each in agency.shelf_entries("notes")] == [made]
+        await agency.delete_shelf_entry("notes", "a")
+        assert await agency.shelves() == ()
 
 
 async def test_the_same_awaited(gateway: Server) -> None:

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agency.client import Agency, Client, Thread
-from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
+from agency.errors import InvalidInput, NotFound, Unavailable, VersionConflict, WrongState
 from agency.events import Event
 from agency.turn.state import Limits
 from dashboard.command import app
@@ -453,3 +453,45 @@ def test_every_command_explains_itself() -> None:
     for name in commands:
         assert f" {name} " in listed
         assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+
+
+# Shelves.
+
+
+def test_entries_of_a_shelf_are_put_listed_got_and_deleted(run: Any, bakery: Agency, tmp_path: Path) -> None:
+    mine = ("--agency", bakery.id)
+    (tmp_path / "rye.md").write_bytes(b"# Rye \xff")
+    made = json.loads(
+        run("shelf", "put", "recipes", "bread/rye.md", str(tmp_path / "rye.md"), "--new", "--json", *mine)
+    )
+    assert run("shelf", "list", *mine).splitlines() == ["recipes\t1\t7"]
+    (row,) = run("shelf", "list", "recipes", "--prefix", "bread/", *mine).splitlines()
+    assert row.split("\t")[:3] == ["bread/rye.md", made["version"], "7"]
+    assert json.loads(run("shelf", "list", "recipes", "--json", *mine))["entries"] == [made]
+    assert json.loads(run("shelf", "list", "--json", *mine))["shelves"][0]["name"] == "recipes"
+    run("shelf", "get", "recipes", "bread/rye.md", "-o", str(tmp_path / "copy"), *mine)
+    assert (tmp_path / "copy").read_bytes() == b"# Rye \xff"
+    put = ("shelf", "put", "recipes", "bread/rye.md", str(tmp_path / "copy"), *mine)
+    for refused in ("--new", "--if-version=x"):
+        with pytest.raises(VersionConflict):
+            run(*put, refused)
+    with pytest.raises(InvalidInput, match="not both"):
+        run(*put, "--new", "--if-version=x")
+    with pytest.raises(InvalidInput, match="cannot read"):
+        run("shelf", "put", "recipes", "a", str(tmp_path / "missing"), *mine)
+    with pytest.raises(InvalidInput, match="cannot write"):
+        run("shelf", "get", "recipes", "bread/rye.md", "-o", str(tmp_path / "no" / "folder"), *mine)
+    run(*put, f"--if-version={made['version']}")
+    run("shelf", "delete", "recipes", "bread/rye.md", *mine)
+    with pytest.raises(NotFound):
+        run("shelf", "get", "recipes", "bread/rye.md", *mine)
+    assert run("shelf", "list", *mine) == ""
+
+
+def test_an_entry_goes_through_a_pipe_as_it_is(gateway: Server, bakery: Agency) -> None:
+    there = [*COMMAND, "shelf"]
+    options = ["--agency", bakery.id, "--url", gateway.url]
+    content = bytes(range(256))
+    subprocess.run([*there, "put", "raw", "bytes", "-", *options], input=content, check=True, capture_output=True)
+    got = subprocess.run([*there, "get", "raw", "bytes", *options], check=True, capture_output=True)
+    assert (got.stdout, got.stderr) == (content, b"version 1\n")

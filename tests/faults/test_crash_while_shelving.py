@@ -11,7 +11,7 @@ import pytest
 
 from agency import ABSENT, AgentSystem, HookContext, LocalRuntime, Middleware, RunEnd, ToolContext, tool
 from agency.shelves.local import LocalShelves
-from agency.testing import ScriptedModel, call
+from agency.testing import Line, ScriptedModel, call
 from tests.support.crashes import in_a_process, killed_at
 
 
@@ -38,7 +38,11 @@ class Ledger(Middleware):
 
 
 def build() -> AgentSystem:
-    lines = [call("open_account", name="rye", call_id="1"), call("add", name="rye", version="2", call_id="2"), "done"]
+    lines: list[Line] = [
+        call("open_account", name="rye", call_id="1"),
+        call("add", name="rye", version="2", call_id="2"),
+        "done",
+    ]
     system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(lines)})
     system.add_tool(open_account).add_tool(add).use(Ledger())
     return system.add_agent(name="clerk", description="", prompt="clerk")

@@ -213,6 +213,18 @@ def crunch_wrongly(how: Literal["told", "raised", "read"], ctx: ToolContext) -> 
     raise ValueError("no grain")
 
 
+@tool
+async def shelve(shelf: str, path: str, text: str, ctx: ToolContext) -> str:
+    """Write to a shelf of the agency."""
+    return (await ctx.shelf(shelf).write(path, text)).version
+
+
+@tool(ray={"num_cpus": 1})
+def shelve_in_a_task(shelf: str, path: str, text: str, ctx: ToolContext) -> str:
+    """Write to a shelf of the agency, as a Ray task."""
+    return ctx.shelf(shelf).blocking.write(path, text).version
+
+
 system = (
     AgentSystem("script:any", providers={"script": ScriptModel(), "priced": PricedModel()})
     .defaults()
@@ -228,6 +240,8 @@ system = (
     .add_tool(crunch_once)
     .add_tool(crunch_too_long)
     .add_tool(crunch_wrongly)
+    .add_tool(shelve)
+    .add_tool(shelve_in_a_task)
     .add_agent(name="clerk", description="Does what it is told.", prompt="clerk")
     .add_agent(name="worker", description="Does parts of it.", prompt="worker")
     .add_agent(name="broker", description="Does it at a price.", prompt="broker", model="priced:any")
