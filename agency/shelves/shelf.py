@@ -6,7 +6,8 @@
 Tools that are plain functions use `ctx.shelf("notes").blocking`, which has the same methods without `await`.
 
 The one idea: a write is named after the call or run that makes it, so a call that runs again after a crash makes the
-same write and not a second one. A shelf is no part of the thread's file: what was written there stays, whatever becomes
+same write and not a second one. (What it reads then may be what it has written: code that adds to an entry looks first
+whether that is there.) A shelf is no part of the thread's file: what was written there stays, whatever becomes
 of the call, the run or the thread, and forks share it with their originals.
 """
 

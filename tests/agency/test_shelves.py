@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sqlite3
 import unicodedata
 from collections.abc import Callable
@@ -75,6 +76,13 @@ def test_a_path_is_another_entry_on_another_shelf(shelves: LocalShelves) -> None
     assert shelves.read("notes", "a").content == b"1"
     shelves.delete("Notes", "a")
     assert shelves.read("notes", "a").content == b"1"
+
+
+def test_capital_and_small_letters_are_different_paths(shelves: LocalShelves) -> None:
+    shelves.write("notes", "Readme", b"1")
+    shelves.write("notes", "README", b"2")
+    assert paths(shelves) == ["README", "Readme"]
+    assert shelves.read("notes", "Readme").content == b"1"
 
 
 def test_an_entry_that_is_written_again_keeps_when_it_was_made(
@@ -321,6 +329,13 @@ def test_a_link_in_the_folder_is_no_entry_and_is_not_followed(shelves: LocalShel
             shelves.read("notes", path)
         shelves.write("notes", path, b"mine")
     assert secret.read_text() == "of another tenant"
+
+
+def test_a_copy_of_the_folder_has_everything_and_goes_on_counting(shelves: LocalShelves, tmp_path: Path) -> None:
+    made = shelves.write("notes", "a", b"1")
+    copied = LocalShelves(Path(shutil.copytree(shelves.folder, tmp_path / "restored")))
+    assert copied.entries("notes").entries == (made,)
+    assert int(copied.write("notes", "b", b"2").version) > int(made.version)
 
 
 def test_only_its_owner_may_read_the_folder(shelves: LocalShelves) -> None:

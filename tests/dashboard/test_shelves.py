@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -102,6 +103,17 @@ def test_a_write_that_is_sent_again_with_its_key_counts_once(http: httpx.Client,
     first = put(http, agency, "a", b"1", **headers)
     assert put(http, agency, "a", b"1", **headers).json() == first.json()
     assert_problem(put(http, agency, "a", b"2", **headers), 412, "ERR_VERSION")
+
+
+def test_of_many_writers_with_the_same_version_exactly_one_wins(http: httpx.Client, agency: str) -> None:
+    first = put(http, agency, "a", b"0").headers["etag"]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: put(http, agency, "a", b"%d" % n, **{"If-Match": first}), range(1, 17)))
+    (won,) = [n for n, answer in enumerate(answers, start=1) if answer.status_code == 200]
+    for n, answer in enumerate(answers, start=1):
+        if n != won:
+            assert_problem(answer, 412, "ERR_VERSION")
+    assert http.get(entry(agency, "a")).content == b"%d" % won
 
 
 def test_an_entry_has_a_largest_size_over_http_too(http: httpx.Client, agency: str) -> None:
