@@ -103,6 +103,11 @@ export type NewSchedule = BodyAt<"/agency/{agency_id}/schedules">;
 export type ScheduleChange = Schemas["ScheduleChange"];
 export type ScheduleRun = Schemas["ScheduleRun"];
 
+// Shelves.
+
+export type ShelfInfo = Schemas["ShelfInfo"];
+export type ShelfEntry = Schemas["ShelfEntry"];
+
 // The installation.
 
 export type InstallationStatus = Schemas["Status"];

@@ -11,6 +11,7 @@ const ThreadPage = lazy(() => import("@/app/thread/ThreadPage"));
 const InboxView = lazy(() => import("@/views/inbox/InboxView"));
 const BlueprintsView = lazy(() => import("@/views/blueprints/BlueprintsView"));
 const SchedulesView = lazy(() => import("@/views/schedules/SchedulesView"));
+const ShelvesView = lazy(() => import("@/views/shelves/ShelvesView"));
 const SettingsView = lazy(() => import("@/views/settings/SettingsView"));
 const ClusterView = lazy(() => import("@/views/cluster/ClusterView"));
 
@@ -29,6 +30,7 @@ export function pageFor(route: Route, list: readonly Agency[] | null, newThread:
       if (page === "inbox") return <InboxView key={agency} agency={agency} />;
       if (page === "blueprints") return <BlueprintsView key={agency} agency={agency} name={item} />;
       if (page === "schedules") return <SchedulesView key={agency} agency={agency} schedule={item} />;
+      if (page === "shelves") return <ShelvesView key={agency} agency={agency} shelf={item} />;
       return <SettingsView key={agency} agency={agency} />;
     }
     default:

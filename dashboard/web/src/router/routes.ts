@@ -5,6 +5,7 @@
 //   /a/{agency}/inbox                what waits for a person
 //   /a/{agency}/blueprints[/{name}]  its agents
 //   /a/{agency}/schedules[/{id}]     what begins by itself
+//   /a/{agency}/shelves[/{shelf}]    what outlives its threads
 //   /a/{agency}/settings             name, usage, budget, policy, keys
 //   /a/{agency}/t/{thread}[/{tab}]   a thread; without a tab, its chat
 //   /cluster                         hosts, and who lives where
@@ -14,7 +15,7 @@
 export const TABS = ["chat", "graph", "timeline", "files", "events", "state"] as const;
 export type Tab = (typeof TABS)[number];
 
-const PAGES = ["inbox", "blueprints", "schedules", "settings"] as const;
+const PAGES = ["inbox", "blueprints", "schedules", "shelves", "settings"] as const;
 export type AgencyPage = (typeof PAGES)[number];
 
 export type Route =

@@ -8,11 +8,13 @@ interface Asked {
   /** Such as `POST /agency/a/agents`. */
   what: string;
   body: Json;
+  headers: Readonly<Record<string, string>>;
 }
 
 interface Answer {
   status: number;
   body: unknown;
+  headers: Record<string, string>;
   effect(): void;
 }
 
@@ -34,14 +36,15 @@ export class FakeGateway {
     );
   }
 
-  /** What a request is answered with from now on, and what else it changes. Requests without an answer get a 404. */
-  answers(what: string, body: unknown, { status = 200, effect = () => {} } = {}): this {
-    this.#answers.set(what, { status, body, effect });
+  /** What a request is answered with from now on, and what else it changes. A string is content as
+   * it is. Requests without an answer get a 404. */
+  answers(what: string, body: unknown, { status = 200, headers = {}, effect = () => {} } = {}): this {
+    this.#answers.set(what, { status, body, headers, effect });
     return this;
   }
 
-  refuses(what: string, status: number, detail: string): this {
-    return this.answers(what, { detail }, { status });
+  refuses(what: string, status: number, detail: string, code?: string): this {
+    return this.answers(what, { detail, code }, { status });
   }
 
   /** An agency with these threads, approvals and blueprints. */
@@ -66,13 +69,23 @@ export class FakeGateway {
     return this.asked.filter((each) => each.what === what).map(({ body }) => body);
   }
 
-  #fetch(address: string, { method = "GET", body }: RequestInit): Response {
+  #fetch(address: string, { method = "GET", body, headers = {} }: RequestInit): Response {
     const what = `${method} ${address.split("?")[0]}`;
-    this.asked.push({ what, body: typeof body === "string" ? (JSON.parse(body) as Json) : null });
+    this.asked.push({
+      what,
+      body: typeof body === "string" ? (JSON.parse(body) as Json) : null,
+      headers: headers as Record<string, string>,
+    });
     const answer = this.#answers.get(what);
     if (answer === undefined) return Response.json({ detail: `no answer for ${what}` }, { status: 404 });
     answer.effect();
-    return Response.json(answer.body, { status: answer.status });
+    const init = { status: answer.status, headers: answer.headers };
+    return typeof answer.body === "string"
+      ? new Response(answer.body, {
+          ...init,
+          headers: { "Content-Type": "text/plain; charset=utf-8", ...answer.headers },
+        })
+      : Response.json(answer.body, init);
   }
 }
 

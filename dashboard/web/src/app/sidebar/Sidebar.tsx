@@ -4,6 +4,7 @@ import {
   ClockIcon,
   HouseIcon,
   InboxIcon,
+  LibraryIcon,
   LogOutIcon,
   type LucideIcon,
   MoonIcon,
@@ -75,6 +76,7 @@ const AGENCY_PAGES: readonly { page: AgencyPage; label: string; icon: LucideIcon
   { page: "inbox", label: "Inbox", icon: InboxIcon },
   { page: "blueprints", label: "Blueprints", icon: BotIcon },
   { page: "schedules", label: "Schedules", icon: ClockIcon },
+  { page: "shelves", label: "Shelves", icon: LibraryIcon },
   { page: "settings", label: "Settings", icon: SlidersHorizontalIcon },
 ];
 

@@ -1,6 +1,9 @@
 import { type DragEvent, useMemo, useRef, useState } from "react";
 import { useAction } from "@/api/hooks";
 import { deleteFile, writeFile } from "@/api/threads";
+import { FileTree } from "@/files/FileTree";
+import { Preview } from "@/files/Preview";
+import { tidy, treeOf } from "@/files/tree";
 import { useThreadState, useThreadStore } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { count } from "@/text/format";
@@ -8,12 +11,10 @@ import { Confirm } from "@/ui/Confirm";
 import { Empty, Loading } from "@/ui/Empty";
 import { Refusal } from "@/ui/Refusal";
 import { Toolbar } from "@/ui/Toolbar";
+import { DiffView } from "@/views/files/DiffView";
 import css from "@/views/files/FilesView.module.css";
-import { FileTree } from "@/views/files/FileTree";
-import { Preview } from "@/views/files/Preview";
-import { tidy, treeOf } from "@/views/files/tree";
 import { useContent, useFiles } from "@/views/files/useFiles";
-import { versionsOf } from "@/views/files/versions";
+import { versionsOf, withCurrent } from "@/views/files/versions";
 import type { ThreadViewProps } from "@/views/tabs";
 
 interface Upload {
@@ -28,6 +29,8 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
   const [path, setPath] = useQuery("file");
   const content = useContent(agency, thread, path, state);
   const versions = useMemo(() => versionsOf(state?.messages ?? []), [state?.messages]);
+  const text = content.data?.kind === "text" ? content.data.text : null;
+  const all = useMemo(() => withCurrent(versions.get(path ?? "") ?? [], text), [versions, path, text]);
   const tree = useMemo(() => treeOf(files.data ?? []), [files.data]);
 
   const reloadFiles = () => {
@@ -121,7 +124,8 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
             key={path}
             path={path}
             content={content.data}
-            versions={versions.get(path) ?? []}
+            about={all.length > 1 && ` · ${count(all.length, "version")}`}
+            more={all.length > 1 ? [{ label: "Changes", show: () => <DiffView versions={all} /> }] : []}
             onDelete={() => setDeleting(path)}
           />
         )}

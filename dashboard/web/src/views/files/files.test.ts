@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Json, Message } from "@/api/types";
+import { highlightedLines, plainLines } from "@/files/colouredLines";
+import { contentOf, languageOf } from "@/files/content";
+import { tidy, treeOf } from "@/files/tree";
 import { message, toolCall } from "@/testing/samples";
 import { changesOf } from "@/views/files/changes";
-import { highlightedLines, plainLines } from "@/views/files/colouredLines";
-import { contentOf, languageOf } from "@/views/files/content";
-import { tidy, treeOf } from "@/views/files/tree";
 import { versionsOf, withCurrent } from "@/views/files/versions";
 
 function called(id: string, name: string, args: Json, result: string): Message[] {

@@ -1,7 +1,7 @@
 import { useLoad } from "@/api/hooks";
 import { listFiles, readFile } from "@/api/threads";
 import type { AgentState } from "@/api/types";
-import { contentOf } from "@/views/files/content";
+import { contentOf } from "@/files/content";
 
 /** The files of a thread, loaded again when its state changes. */
 export function useFiles(agency: string, thread: string, state: AgentState | null) {

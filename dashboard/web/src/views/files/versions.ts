@@ -1,7 +1,7 @@
 // What a file was before: rebuilt from the transcript, which has every call that wrote or edited it, and its result.
 
 import type { Json, Message, ToolCall } from "@/api/types";
-import { tidy } from "@/views/files/tree";
+import { tidy } from "@/files/tree";
 
 export interface Version {
   /** From 1. */

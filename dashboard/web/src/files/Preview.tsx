@@ -1,39 +1,36 @@
 import { Trash2Icon } from "lucide-react";
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
-import { bytes, count } from "@/text/format";
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
+import { CodeLines } from "@/files/CodeLines";
+import { type Content, isMarkdown, LONG } from "@/files/content";
+import css from "@/files/Preview.module.css";
+import { bytes } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
 import { saveFile } from "@/ui/saveFile";
-import { CodeLines } from "@/views/files/CodeLines";
-import { type Content, isMarkdown, LONG } from "@/views/files/content";
-import { DiffView } from "@/views/files/DiffView";
-import css from "@/views/files/Preview.module.css";
-import { type Version, withCurrent } from "@/views/files/versions";
 
 const Markdown = lazy(() => import("@/ui/Markdown"));
 
-type Way = "page" | "text" | "changes";
-const WORDS: Record<Way, string> = { page: "Preview", text: "Text", changes: "Changes" };
+/** One way to show a file. */
+export interface Way {
+  label: string;
+  show(): ReactNode;
+}
 
 interface Props {
   path: string;
   content: Content;
-  versions: readonly Version[];
+  /** What is said about it besides its size. */
+  about?: ReactNode;
+  /** Ways to show its text besides those that every text has. */
+  more?: readonly Way[];
   onDelete(): void;
 }
 
 /** A file, in the way that shows most of it. */
-export function Preview({ path, content, versions, onDelete }: Props) {
-  const text = content.kind === "text" ? content.text : null;
-  const all = useMemo(() => withCurrent(versions, text), [versions, text]);
-  const ways: Way[] = [];
-  if (text !== null) {
-    if (isMarkdown(path) && text.length <= LONG) ways.push("page");
-    ways.push("text");
-    if (all.length > 1) ways.push("changes");
-  }
-  const [wanted, want] = useState<Way | null>(null);
-  const way = wanted !== null && ways.includes(wanted) ? wanted : (ways[0] ?? "text");
+export function Preview({ path, content, about, more = [], onDelete }: Props) {
+  const ways = content.kind === "text" ? [...waysOf(content.text, path), ...more] : [];
+  const [wanted, want] = useState<string | null>(null);
+  const way = ways.find((each) => each.label === wanted) ?? ways[0];
   return (
     <section className={css.preview} aria-label={path}>
       <header className={css.head}>
@@ -42,20 +39,20 @@ export function Preview({ path, content, versions, onDelete }: Props) {
         </h2>
         <span className="faint num grow">
           {bytes(content.blob.size)}
-          {all.length > 1 && ` · ${count(all.length, "version")}`}
+          {about}
         </span>
         {ways.length > 1 && (
           <div className={css.ways} role="tablist" aria-label="How to show it">
             {ways.map((each) => (
               <button
-                key={each}
+                key={each.label}
                 type="button"
                 role="tab"
                 className="button quiet small"
-                aria-selected={way === each}
-                onClick={() => want(each)}
+                aria-selected={way?.label === each.label}
+                onClick={() => want(each.label)}
               >
-                {WORDS[each]}
+                {each.label}
               </button>
             ))}
           </div>
@@ -71,23 +68,30 @@ export function Preview({ path, content, versions, onDelete }: Props) {
       </header>
       {content.kind === "image" ? (
         <Picture blob={content.blob} path={path} />
-      ) : text === null ? (
+      ) : way === undefined ? (
         <Empty title="This file is neither text nor a picture.">
           <p>Download it to open it.</p>
         </Empty>
-      ) : way === "page" ? (
-        <div className={css.page}>
-          <Suspense fallback={<Loading />}>
-            <Markdown text={text} />
-          </Suspense>
-        </div>
-      ) : way === "changes" ? (
-        <DiffView versions={all} />
       ) : (
-        <CodeLines text={text} path={path} />
+        way.show()
       )}
     </section>
   );
+}
+
+function waysOf(text: string, path: string): Way[] {
+  const lines: Way = { label: "Text", show: () => <CodeLines text={text} path={path} /> };
+  const page: Way = {
+    label: "Preview",
+    show: () => (
+      <div className={css.page}>
+        <Suspense fallback={<Loading />}>
+          <Markdown text={text} />
+        </Suspense>
+      </div>
+    ),
+  };
+  return isMarkdown(path) && text.length <= LONG ? [page, lines] : [lines];
 }
 
 function Picture({ blob, path }: { blob: Blob; path: string }) {

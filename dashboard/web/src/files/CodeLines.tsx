@@ -1,8 +1,8 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef } from "react";
-import css from "@/views/files/CodeLines.module.css";
-import { highlightedLines, plainLines, type Token } from "@/views/files/colouredLines";
-import { LONG, languageOf } from "@/views/files/content";
+import css from "@/files/CodeLines.module.css";
+import { highlightedLines, plainLines, type Token } from "@/files/colouredLines";
+import { LONG, languageOf } from "@/files/content";
 
 const ROW = 19;
 /** Longer texts are drawn as far as they are seen only; shorter ones whole, so that the browser can search them. */

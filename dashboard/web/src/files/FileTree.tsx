@@ -1,7 +1,7 @@
 import { ChevronRightIcon, FileIcon } from "lucide-react";
+import css from "@/files/FileTree.module.css";
+import type { TreeEntry } from "@/files/tree";
 import { bytes } from "@/text/format";
-import css from "@/views/files/FileTree.module.css";
-import type { TreeEntry } from "@/views/files/tree";
 
 interface Props {
   entries: readonly TreeEntry[];
