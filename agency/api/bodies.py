@@ -27,7 +27,6 @@ from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.interface import Capability, ModelParams, ToolSpec
 from agency.schedules.occurrences import Kind
 from agency.schedules.schedule import CatchUp, Overlap, Schedule
-from agency.shelves.interface import ShelfInfo
 from agency.store.draft import When
 from agency.thread.views import FileInfo, RunState
 from agency.turn.modes import ModeName
@@ -239,10 +238,6 @@ class StateAndRun(Wire):
 
 class FileList(Wire):
     files: tuple[FileInfo, ...]
-
-
-class ShelfList(Wire):
-    shelves: tuple[ShelfInfo, ...]
 
 
 class EventPage(Wire):

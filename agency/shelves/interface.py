@@ -68,6 +68,12 @@ class ShelfInfo(Wire):
     """Of all its entries, in bytes."""
 
 
+class ShelfList(Wire):
+    """An agency's shelves, by name."""
+
+    shelves: tuple[ShelfInfo, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ShelfItem:
     """An entry with its content, as it was at one moment."""

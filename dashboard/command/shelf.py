@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from agency.api.bodies import ShelfList
 from agency.errors import InvalidInput
-from agency.shelves.interface import ABSENT, ENTRY_BYTES, ShelfPage
+from agency.shelves.interface import ABSENT, ENTRY_BYTES, ShelfList, ShelfPage
 from dashboard.command.terminal.console import AsJson, DataDir, app, err, print_json, print_table
 from dashboard.command.terminal.rendering import clean, moment
 from dashboard.command.terminal.targets import OneAgency, ServerUrl, server, the_agency

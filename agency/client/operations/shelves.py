@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import quote
 
-from agency.api import bodies as api
 from agency.client.operation import Resource, asks, lists
 from agency.client.request import Listing, ListPage, Request, get, key, listing
 from agency.errors import NotFound
@@ -14,6 +13,7 @@ from agency.shelves.interface import (
     ShelfEntry,
     ShelfInfo,
     ShelfItem,
+    ShelfList,
     ShelfPage,
     Version,
     checked_content,
@@ -27,7 +27,7 @@ class ShelfOperations(Resource):
     @asks
     def shelves(self) -> Request[tuple[ShelfInfo, ...]]:
         """The agency's shelves that have entries, by name."""
-        return get(api.ShelfList, f"{self._path}/shelf").then(lambda found: found.shelves)
+        return get(ShelfList, f"{self._path}/shelf").then(lambda found: found.shelves)
 
     @lists
     def shelf_entries(self, shelf: str, prefix: str = "") -> Listing[ShelfEntry]:

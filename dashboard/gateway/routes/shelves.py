@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response, status
 
-from agency.api import bodies as api
 from agency.errors import InvalidInput
-from agency.shelves.interface import ABSENT, KEY_CHARS, PATH_BYTES, ShelfEntry, ShelfPage, Version
+from agency.shelves.interface import ABSENT, KEY_CHARS, PATH_BYTES, ShelfEntry, ShelfList, ShelfPage, Version
 from dashboard.gateway.access import Operator, TheCluster, Viewer
 from dashboard.gateway.content import GIVEN, HEADERS, SHOWN, given, shown
 from dashboard.gateway.parameters import AgencyId, Limit
@@ -46,9 +45,9 @@ _CURRENT: dict[int | str, dict[str, Any]] = {304: {"description": "The entry sti
 
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))
-async def list_shelves(cluster: TheCluster, agency_id: AgencyId) -> api.ShelfList:
+async def list_shelves(cluster: TheCluster, agency_id: AgencyId) -> ShelfList:
     """The shelves that have entries, by name."""
-    return api.ShelfList(shelves=tuple(await cluster.agency(agency_id).shelves()))
+    return ShelfList(shelves=tuple(await cluster.agency(agency_id).shelves()))
 
 
 @router.get("/{shelf}", dependencies=[Viewer], responses=refusals(404))
