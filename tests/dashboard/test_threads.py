@@ -390,12 +390,12 @@ def test_lists_of_threads_say_what_each_is_doing(http: httpx.Client, agency: str
         ({"agentType": "clerk", "messages": [{"role": "judge", "content": "I say so"}]}, "ERR_INVALID_INPUT"),
         ({"agentType": "clerk", "messages": [{"role": "user", "content": "   "}]}, "ERR_INVALID_INPUT"),
         ({"agentType": "clerk", "messages": "hello"}, "ERR_INVALID_INPUT"),
-        ({"agentType": "clerk", "files": {"/../up": "x"}}, "ERR_INVALID_INPUT"),
+        ({"agentType": "clerk", "files": {"/..": "x"}}, "ERR_INVALID_INPUT"),
         ({"agentType": "clerk", "files": {"/a": "x", "a": "y"}}, "ERR_INVALID_INPUT"),
         ({"agentType": "clerk", "limits": {"turns": 0}}, "ERR_INVALID_INPUT"),
         ({"agentType": "clerk", "surprise": True}, "ERR_INVALID_INPUT"),
         ({"agentType": "retired"}, "ERR_INVALID_INPUT"),
-        ({"agentType": "clerk", "idempotencyKey": ""}, "ERR_INVALID_INPUT"),
+        ({"agentType": "clerk", "idempotencyKey": "a\nb"}, "ERR_INVALID_INPUT"),
     ],
 )
 def test_a_thread_that_cannot_be_made_is_refused_and_leaves_nothing(
