@@ -1,4 +1,5 @@
-"""What hosts run: the code of a system, and the keys and addresses of its models. When it changes, hosts must be new.
+"""What hosts run: the code of a system, the addresses of its models, and the secrets that are named in it. When it
+changes, hosts must be new.
 
 The code is the system's module and whatever that imports from the folders that hosts look into, found without running
 any of it. What is installed beside them is taken to stay as it is.
@@ -13,21 +14,29 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from agency.define.system import AgentSystem
 from agency.models.providers.entry import Provider
+from agency.secrets import Secret
 
 _PARSING = threading.Lock()  # Python 3.11 cannot do it in two threads at once
 
 FOR_AGENCIES = "AGENCY_KEY_"
-"""Variables that begin so are for every agency: its provider entries may refer to them, and to no others."""
+"""Variables that begin so are for every agency: its providers and blueprints may refer to them, and to no others."""
 
-HANDED_OVER = ("OPENAI_", "ANTHROPIC_", FOR_AGENCIES)
-"""Variables that begin so are handed to hosts, wherever they are."""
+OF_SDKS = ("OPENAI_", "ANTHROPIC_")
+"""Variables that begin so configure the stock providers."""
 
 
-def environment(entries: Iterable[Provider]) -> dict[str, str]:
-    """The variables of this process that hosts need: for the models' SDKs, and those that provider entries refer to."""
-    named = {reference.removeprefix("env:") for entry in entries for reference in entry.references}
-    return {name: value for name, value in sorted(os.environ.items()) if name in named or name.startswith(HANDED_OVER)}
+def references(system: AgentSystem, providers: Mapping[str, Provider]) -> frozenset[Secret]:
+    """Where the secrets are that hosts need: those that the code and the settings name, and those for agencies."""
+    own = {Secret(f"env:{name}") for name in os.environ if name.startswith(FOR_AGENCIES)}
+    return system.references.union(own, *(entry.references for entry in providers.values()))
+
+
+def environment(named: Iterable[Secret]) -> dict[str, str]:
+    """The variables of this process that hosts need: those that are named, and the models' SDKs' own."""
+    wanted = {reference.removeprefix("env:") for reference in named}
+    return {name: value for name, value in sorted(os.environ.items()) if name in wanted or name.startswith(OF_SDKS)}
 
 
 def fingerprint(

@@ -1,4 +1,5 @@
-"""Logs: one event a line, with the agency, thread and run it is about; JSON unless a person is watching.
+"""Logs: one event a line, with the agency, thread and run it is about; JSON unless a person is watching. No line has
+the value of a secret that its process has looked up.
 
 Gateways write them to their standard error. Hosts do, too, and Ray keeps that in its own log folder.
 """
@@ -12,12 +13,19 @@ from typing import TextIO
 import structlog
 from structlog.types import EventDict, Processor
 
+from agency.secrets import without_secrets
+
 
 def _without_theirs(logger: object, method: str, event: EventDict) -> EventDict:
     """Ray adds a time of its own to every record in its processes, and uvicorn its message in colours."""
     event.pop("_ray_timestamp_ns", None)
     event.pop("color_message", None)
     return event
+
+
+def _without_secrets(logger: object, method: str, line: EventDict | str) -> EventDict | str:
+    """The last step: libraries and other people's code log what they like, tracebacks included."""
+    return without_secrets(line) if isinstance(line, str) else line
 
 
 _SHARED: list[Processor] = [
@@ -46,7 +54,7 @@ def set_up(level: str = "INFO", stream: TextIO = sys.stderr) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_SHARED,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last, _without_secrets],
         )
     )
     root = logging.getLogger()

@@ -60,8 +60,8 @@ class Settings(BaseSettings):
     JSON: `{"ollama": {"api": "openai", "baseUrl": "http://localhost:11434/v1"}}`."""
     build: str = ""
     """A name for the code that hosts run and the keys that they use; see `actors.build`."""
-    environment: Annotated[dict[str, str], Field(repr=False)] = {}
-    """What the models' SDKs are configured with, and what provider entries refer to, in every host."""
+    environment: Annotated[str, Field(repr=False)] = ""
+    """The variables that the models' SDKs, providers, tools and middleware need in every host; see `actors.sealing`."""
 
     @field_validator("data_dir")
     @classmethod

@@ -35,6 +35,7 @@ from agency.models.providers.entry import Price, Provider
 from agency.observe.metrics import MetricsObserver, Snapshot
 from agency.observe.observers import Follower, Observation, Observer, Resumed
 from agency.runtime import Runtime
+from agency.secrets import Secret, secret
 from agency.shelves.interface import ABSENT, ShelfEntry, ShelfInfo, ShelfItem, ShelfPage, ShelfStore
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
@@ -124,6 +125,7 @@ __all__ = [
     "RunEnvelope",
     "RunState",
     "Runtime",
+    "Secret",
     "Shelf",
     "ShelfEntry",
     "ShelfInfo",
@@ -147,6 +149,7 @@ __all__ = [
     "always_approved",
     "open_thread",
     "risk_of",
+    "secret",
     "told",
     "tool",
 ]

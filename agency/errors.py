@@ -109,10 +109,10 @@ class ResultMismatch(AgencyError):
 class HookFailed(AgencyError):
     code = "ERR_HOOK"
 
-    def __init__(self, middleware: str, hook: str, cause: BaseException) -> None:
+    def __init__(self, middleware: str, hook: str, problem: str) -> None:
         self.middleware = middleware
         self.hook = hook
-        message = f"middleware {middleware!r} failed in {hook}: {type(cause).__name__}: {cause}"
+        message = f"middleware {middleware!r} failed in {hook}: {problem}"
         super().__init__(message.encode("utf-8", "replace").decode())
 
 

@@ -6,7 +6,7 @@ installation's settings, and those in the place of the code's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pydantic import JsonValue, ValidationError
@@ -20,6 +20,7 @@ from agency.define.blueprint import Blueprint
 from agency.errors import InvalidInput, NotFound
 from agency.events import timestamp
 from agency.models.providers.entry import Provider, ProviderName
+from agency.secrets import named_in
 from agency.wire import explain, sayable
 
 PROVIDERS_MOST = 100
@@ -86,6 +87,7 @@ class Catalogue:
             blueprint = Blueprint.model_validate(sayable({**known, **given}))
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
+        self._check_references(blueprint)
         self.check(blueprint)
         self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
@@ -99,6 +101,14 @@ class Catalogue:
 
     def _blueprint(self, name: str) -> Blueprint | None:
         return self._store.blueprint(name) or self._context.system().agents.get(name)
+
+    def _check_references(self, blueprint: Blueprint) -> None:
+        """All that a configuration names counts, also for middleware that may come. What the code says for this agent
+        may stay as it is."""
+        coded = self._context.system().agents.get(blueprint.name)
+        said = coded.config if coded is not None else {}
+        own = (section for name, section in blueprint.config.items() if section != said.get(name))
+        _check_named("blueprint", (found for section in own for found in named_in(section)))
 
     # For new threads.
 
@@ -119,17 +129,23 @@ class Catalogue:
         self._context.system().check_usable(blueprint, {**self._context.settings.providers, **own})
 
 
-def _check_own(entry: Provider) -> None:
-    """Refuse an entry that would send the installation's secrets to wherever an agency likes."""
-    allowed = f"env:{FOR_AGENCIES}"
-    if strange := sorted(each for each in entry.references if not each.startswith(allowed)):
+ALLOWED = f"env:{FOR_AGENCIES}"
+
+
+def _check_named(what: str, named: Iterable[str]) -> None:
+    """Refuse references by which the installation's secrets would go to wherever an agency likes."""
+    if strange := sorted(each for each in set(named) if not each.startswith(ALLOWED)):
         raise InvalidInput(
-            f"an agency's provider refers to variables whose names begin with {FOR_AGENCIES}, as in '{allowed}MINE', "
+            f"an agency's {what} refers to variables whose names begin with {FOR_AGENCIES}, as in '{ALLOWED}MINE', "
             f"and to nothing else; not to {', '.join(strange)}"
         )
+
+
+def _check_own(entry: Provider) -> None:
+    _check_named("provider", entry.references)
     if entry.base_url is None and entry.key is None:
         raise InvalidInput(
-            f"an agency's provider needs a `key` of its own, as in '{allowed}MINE', or the `baseUrl` of a server that "
+            f"an agency's provider needs a `key` of its own, as in '{ALLOWED}MINE', or the `baseUrl` of a server that "
             "wants none: without either it would use the installation's key"
         )
 

@@ -38,6 +38,7 @@ from actors.directory.directory import Directory
 from actors.feeds.agency_watcher import AgencySubscription
 from actors.feeds.host_feed import NumberedEvent
 from actors.feeds.watcher import Subscription
+from actors.sealing import seal
 from actors.settings import Settings, load_system, settings
 from actors.status import Metrics, Readiness, Status
 from agency.api.tenancy import AgencyInfo
@@ -74,13 +75,15 @@ class Cluster:
         crash.
         """
         wanted = configured or settings(**given)
+        keys: dict[str, str] = {}
         if start:
             system = load_system(wanted)  # raises before anything starts, if there is something wrong with it
-            keys = build.environment([*system.providers.values(), *wanted.providers.values()])
+            keys = build.environment(build.references(system, wanted.providers))
             told = (wanted.system, wanted.python_path, wanted.providers, keys)
             built = await asyncio.to_thread(build.fingerprint, *told)
-            wanted = wanted.model_copy(update={"build": built, "environment": keys})
-        await asyncio.to_thread(local_ray.join, wanted, start=start)
+            sealed = await asyncio.to_thread(seal, wanted.data_dir, keys)
+            wanted = wanted.model_copy(update={"build": built, "environment": sealed})
+        await asyncio.to_thread(local_ray.join, wanted, start=start, withheld=keys.keys())
         directory, running = await _described(wanted, start=start)
         if start and renew and running.system == wanted.system and running.build != wanted.build:
             log.warning("the code, the providers or the models' keys have changed: starting new hosts")

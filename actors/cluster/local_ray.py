@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
@@ -53,8 +54,9 @@ class LocalRay(Wire):
         return found if any(_is_marked(pid, self.mark) for pid in found) else []  # titles overwrite some environments
 
 
-def join(settings: Settings, *, start: bool = True) -> None:
-    """Connect this process to Ray, starting one if there is none and `start` says so."""
+def join(settings: Settings, *, start: bool = True, withheld: Collection[str] = ()) -> None:
+    """Connect this process to Ray, starting one if there is none and `start` says so. The variables that are withheld
+    are not in the environment of what it starts."""
     if ray.is_initialized():
         return
     address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
@@ -70,7 +72,7 @@ def join(settings: Settings, *, start: bool = True) -> None:
             elif not _join_running(settings):
                 if not start:
                     raise NotFound(f"nothing runs here: neither a local Ray of {settings.data_dir} nor another")
-                address = _start(settings).address
+                address = _start(settings, withheld).address
     else:
         _use_home_token()
     if address is not None:
@@ -128,7 +130,7 @@ def listens(address: str) -> bool:
 # A local Ray of our own.
 
 
-def _start(settings: Settings) -> LocalRay:
+def _start(settings: Settings, withheld: Collection[str]) -> LocalRay:
     stop(settings.data_dir)  # a Ray that was killed may have left processes and files
     folder = _folder(settings.data_dir)
     token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", folder / "token"))  # a process can use only one
@@ -143,7 +145,12 @@ def _start(settings: Settings) -> LocalRay:
     with (folder / "ray.log").open("wb") as out:
         mark = secrets.token_hex(8)
         process = subprocess.Popen(
-            command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment(mark)
+            command,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env=_environment(withheld, mark),
         )
     started = LocalRay(address="", pid=process.pid, token=str(token), temp_dir=str(temp), mark=mark)
     (folder / "ray.json").write_text(started.model_dump_json())  # at once: whatever happens to us, it can be stopped
@@ -161,9 +168,12 @@ def _start(settings: Settings) -> LocalRay:
     raise Unavailable(f"Ray did not start; {folder / 'ray.log'} tells why")
 
 
-def _environment(mark: str) -> dict[str, str]:
-    """Ray runs its workers as if they were batch jobs; ours are servers."""
-    return {**os.environ, "RAY_worker_niceness": "0", MARK: mark}
+def _environment(withheld: Collection[str], mark: str) -> dict[str, str]:
+    """Without secrets: hosts are given theirs, and a tool that runs as a Ray task those that it declares. Ray runs its
+    workers as if they were batch jobs; ours are servers."""
+    left_out = {*withheld, "AGENCY_SECRET"}
+    inherited = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**inherited, "RAY_worker_niceness": "0", MARK: mark}
 
 
 def _is_marked(pid: int, mark: str) -> bool:

@@ -13,6 +13,7 @@ the files tell after a start), `agencies` and `agency_services` (the agencies, a
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +36,7 @@ from actors.directory.lifecycle import STOPPING, Lifecycle
 from actors.directory.recovery import Recovery
 from actors.directory.system_loader import SystemLoader
 from actors.directory.tickets import Tickets
+from actors.sealing import unseal
 from actors.settings import Settings
 from actors.status import Metrics, Readiness, Status
 from actors.totals import UNITS, Totals
@@ -49,6 +51,9 @@ LOADING_SECONDS = 1.0
 
 class Directory:
     def __init__(self, settings: Settings) -> None:
+        os.environ.update(
+            unseal(settings.data_dir, settings.environment)
+        )  # the system's module may need it to be imported
         logs.set_up(settings.log_level)
         self._settings = settings
         self._files = Files(settings.data_dir)

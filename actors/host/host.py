@@ -24,7 +24,7 @@ import psutil
 import ray
 from structlog.contextvars import bound_contextvars
 
-from actors import logs
+from actors import build, logs
 from actors.address import Address, Files
 from actors.agency.creation import Creation
 from actors.answers import NotHere, Refusal, answer, unwrap
@@ -33,10 +33,12 @@ from actors.feeds.host_feed import Consumer, FeedBatch
 from actors.host.activation_locks import ActivationLocks
 from actors.host.host_caller import HostCaller
 from actors.host.system_agent import SystemAgent
+from actors.host.tasks import handed_over
 from actors.host.terms import TermsCache
 from actors.host.thread_runtime import HostServices, ThreadRuntime
 from actors.host.update_sender import UpdateSender
 from actors.host.warm_up import warm_up
+from actors.sealing import unseal
 from actors.settings import Settings, load_system
 from actors.status import Role
 from actors.totals import Totals
@@ -44,6 +46,7 @@ from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.errors import AgencyError
+from agency.secrets import remember_all
 
 log = logging.getLogger(__name__)
 
@@ -100,12 +103,13 @@ class Host:
         self._updates = UpdateSender(self._send_updates, self._background)
         self._terms = TermsCache(settings)
         self._warm = False
-        os.environ.update(settings.environment)
         logs.set_up(settings.log_level)
         try:
+            os.environ.update(unseal(settings.data_dir, settings.environment))
             system = load_system(settings)
+            remember_all(build.references(system, settings.providers))
             system.prepare(settings.providers)
-            self._services = HostServices(settings, system, self._caller, self._updates, self._terms)
+            self._services = HostServices(name, settings, system, self._caller, self._updates, self._terms)
         except AgencyError as error:
             self._broken = Refusal(error.code, f"{error} (on node {ray.get_runtime_context().get_node_id()[:8]})")
 
@@ -175,6 +179,14 @@ class Host:
         await asyncio.gather(*(self.evict(address) for address in list(self._awake)))
         if self._services is not None and self._services.system.observers:
             await asyncio.to_thread(self._services.system.observers.flush)
+
+    # What the tasks of this host's threads ask.
+
+    async def secrets_of(self, tool: str) -> dict[str, str]:
+        """The values of the variables that a tool declares, by reference. They are never part of a task's arguments:
+        those are kept by Ray, and an answer is not."""
+        assert self._services is not None
+        return handed_over(self._services.system.tool(tool))
 
     # What clients and other hosts ask.
 

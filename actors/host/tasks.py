@@ -3,26 +3,31 @@
 The worker imports the system and finds the tool by its name, so what a module loads once stays loaded. The task's
 context can stage writes, and they are committed with the result, as for any other tool. Ray itself retries nothing: a
 worker that dies is a crash in the middle of a call, and what follows is the tool's policy.
+
+A worker has the secrets that its tool declares, and no others: it asks the host for them, for the time of the call.
+Their values are taken out of what the tool says before it leaves the worker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 from pydantic import JsonValue
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from actors.settings import Settings, load_system
 from agency.define.context import ToolContext
 from agency.define.tools import Tool
 from agency.errors import Interrupted, ToolError
-from agency.store.draft import Draft
-from agency.thread.calls import arguments_for, as_outcome, is_doubtful
-from agency.thread.workers import STOP_GRACE
+from agency.secrets import NoSecret, handed, look_up, without_secrets
+from agency.store.draft import NOTHING, Draft
+from agency.thread.calls import arguments_for, as_outcome, is_doubtful, without_values
+from agency.thread.workers import STOP_GRACE, what_failed
 from agency.turn.outcomes import CallOutcome, Failure
 
 ATTEMPTS = 3
@@ -38,10 +43,10 @@ class Ran:
     spawned: bool
 
 
-async def offload(settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
+async def offload(host: str, settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
     """Run a call as a Ray task. Canceling it stops the task, and ends its worker if it will not stop."""
     for attempt in range(1, ATTEMPTS + 1):
-        ref = _submit(settings, tool, args, context)
+        ref = _submit(host, settings, tool, args, context)
         try:
             ran: Ran = await ref
         except asyncio.CancelledError:
@@ -49,7 +54,7 @@ async def offload(settings: Settings, tool: Tool, args: JsonValue, context: Tool
             asyncio.get_running_loop().call_later(STOP_GRACE / 2, functools.partial(ray.cancel, ref, force=True))
             raise
         except RayTaskError as error:
-            return Failure(kind="execution", message=f"{type(error.cause).__name__}: {error.cause}")
+            return Failure(kind="execution", message=what_failed(error.cause))
         except RayError as error:
             if is_doubtful(tool):
                 raise Interrupted(f"the worker of {tool.name} died: {type(error).__name__}") from error
@@ -65,23 +70,48 @@ async def offload(settings: Settings, tool: Tool, args: JsonValue, context: Tool
     raise AssertionError("the last attempt returns")
 
 
-def _submit(settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> Any:
+def _submit(host: str, settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> Any:
     remote: Any = _RUN
     task = remote.options(max_retries=0, name=f"tool {tool.name}", **(tool.ray or {}))
-    return task.remote(settings.model_copy(update={"environment": {}}), tool.name, args, context)
+    return task.remote(host, settings.model_copy(update={"environment": ""}), tool.name, args, context)
 
 
-def _run(settings: Settings, name: str, args: JsonValue, context: ToolContext) -> Ran:
-    """In the worker. A sync tool runs in its main thread, where a cancellation can interrupt it."""
+def handed_over(tool: Tool) -> dict[str, str]:
+    """In the host: the values of the variables that a tool declares. Its files are where the task runs."""
+    found: dict[str, str] = {}
+    for reference in tool.secrets.values():
+        with suppress(NoSecret):  # the tool is told when it asks for it
+            if reference.startswith("env:"):
+                found[reference] = look_up(reference)
+    return found
+
+
+def _run(host: str, settings: Settings, name: str, args: JsonValue, context: ToolContext) -> Ran:
+    """In the worker."""
     tool = load_system(settings).tool(name)
-    outcome: CallOutcome | ToolError
+    values: dict[str, str] = {}
+    if tool.secrets:
+        handle: Any = ray.get_actor(host, namespace=settings.namespace)
+        values = ray.get(handle.secrets_of.remote(name))
+    with handed(values):
+        outcome = _outcome(tool, args, context)
+    context.store.remove_secrets(NOTHING)
+    return Ran(outcome, context.store, context.spawned)
+
+
+def _outcome(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome | ToolError:
+    """A sync tool runs in the worker's main thread, where a cancellation can interrupt it."""
     try:
         arguments = arguments_for(tool, args, context)
         result = tool.function(**arguments)
-        outcome = as_outcome(asyncio.run(result) if tool.is_async else result)
+        return without_values(as_outcome(asyncio.run(result) if tool.is_async else result))
     except ToolError as error:
-        outcome = error
-    return Ran(outcome, context.store, context.spawned)
+        error.args = (without_secrets(str(error)),)
+        return error
+    except TaskCancelledError:
+        raise
+    except Exception as error:  # as it is, it might say a secret
+        return Failure(kind="execution", message=what_failed(error))
 
 
 _RUN = ray.remote(_run)

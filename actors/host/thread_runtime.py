@@ -48,6 +48,7 @@ ASK_AGAIN_SECONDS = 1.0
 class HostServices:
     """What all threads of a host share."""
 
+    name: str
     settings: Settings
     system: AgentSystem
     caller: HostCaller
@@ -95,7 +96,7 @@ class ThreadRuntime:
         return await AgencyCalls(self._host.caller.remote, self._agency).allowance(thread_id, spent)
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
-        return await tasks.offload(self._host.settings, tool, args, context)
+        return await tasks.offload(self._host.name, self._host.settings, tool, args, context)
 
     async def deliver(self, parcel: AnyParcel) -> None:
         match parcel:

@@ -16,6 +16,7 @@ from agency.errors import ToolError
 from agency.events import subagent_spawned
 from agency.messages import MESSAGE_CHARS
 from agency.metadata import ParentInfo, ThreadMetadata
+from agency.secrets import Declared, NoSecret
 from agency.shelves.interface import ShelfStore
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
@@ -44,6 +45,8 @@ class ToolContext:
     """The agency's; see `shelf`."""
     effect: int
     token: str
+    secrets: Declared
+    """Where the tool's secrets are. The values are nowhere in here: a context is sent to other processes."""
     starting: set[str] = field(default_factory=set)
     """The children that calls which run just now have started."""
     spawned: bool = False
@@ -55,6 +58,14 @@ class ToolContext:
         agency. What is written there is written at once, not with the call's result; a call that runs again after a
         crash makes the same writes once more, and they change nothing."""
         return Shelf.of(self.shelves, name, self.idempotency_key)
+
+    def secret(self, name: str) -> str:
+        """The value, now, of a secret that the tool declares. It is taken out of the call's result, and of all else
+        that the tool says."""
+        try:
+            return self.secrets.value(name)
+        except NoSecret as error:
+            raise ToolError(str(error), kind="unavailable") from None
 
     def spawn(
         self,

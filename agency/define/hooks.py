@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol
 
 from pydantic import BaseModel, JsonValue
@@ -24,6 +25,7 @@ from agency.events import timestamp
 from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams, Surface
+from agency.secrets import Declared, Secret, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
@@ -57,6 +59,13 @@ class HookContext(Generic[Config]):
     shelves: Callable[[], ShelfStore]
     """The agency's; see `shelf`."""
     owner: str
+    secrets: Declared
+    """Where the middleware's secrets are."""
+
+    def secret(self, name: str) -> str:
+        """The value, now, of a secret that the middleware declares, by its name, or that its configuration refers to.
+        It is taken out of whatever the middleware says."""
+        return self.secrets.value(name)
 
     def shelf(self, name: str) -> Shelf:
         """A shelf of the thread's agency: bytes by path, which outlive the thread and are shared by all threads of the
@@ -166,7 +175,7 @@ class Plan:
         """Add text to the system prompt of this model call."""
         if not isinstance(text, str):
             raise TypeError(f"a prompt is text, not {text!r}")
-        self.system.append(sayable_text(text))
+        self.system.append(without_secrets(sayable_text(text)))
 
     def remove_tool(self, name: str) -> None:
         """Do not offer a tool this time; if the model calls it all the same, it does not run."""
@@ -176,7 +185,7 @@ class Plan:
         """Leave the first so many messages of the thread out of the request, and say this instead."""
         if not 0 <= messages <= self.messages:
             raise ValueError(f"of {self.messages} messages, {messages} cannot be left out")
-        self.forgotten, self.note = messages, sayable_text(note)
+        self.forgotten, self.note = messages, without_secrets(sayable_text(note))
 
     def surface(self, chain: Sequence[str], skipped: Sequence[str], output: dict[str, JsonValue] | None) -> Surface:
         """The call, with the models of the chain that can do what is required, and those that cannot."""
@@ -200,6 +209,9 @@ class Middleware(Generic[Config]):
     its own tables in the thread's file, one after the other; released ones are never edited, new ones are appended.
     Forks have them as they were, whatever was written to them; of virtual tables, as they are.
 
+    `secrets` are those that it and its tools need, as in `{"key": secret("env:SHOP_KEY")}`; fields of the configuration
+    that are a `Secret` name more. Hooks get a value by `ctx.secret("key")` or `ctx.secret(ctx.config.key)`.
+
     One that keeps the agent's files is a `FileKeeper`, too.
     """
 
@@ -207,6 +219,7 @@ class Middleware(Generic[Config]):
     tags: ClassVar[tuple[str, ...]] = ()
     config_model: ClassVar[type[BaseModel] | None] = None
     tables: ClassVar[tuple[str, ...]] = ()
+    secrets: Mapping[str, Secret] = MappingProxyType({})
 
     async def on_init(self, ctx: HookContext[Config]) -> None:
         """The thread was opened, in this process: the place to register tools."""

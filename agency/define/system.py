@@ -34,9 +34,10 @@ from agency.errors import DefinitionError, InvalidInput, NotFound
 from agency.json_schema import Schema
 from agency.models.demo import DemoModel
 from agency.models.interface import Capability, Model, ModelParams, Prepared, capabilities
-from agency.models.providers import STOCK
+from agency.models.providers import STOCK, STOCK_KEYS
 from agency.models.providers.entry import Provider
 from agency.observe.observers import Observer, Observers
+from agency.secrets import Declared, Secret, references_in
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import explain
@@ -102,6 +103,7 @@ class AgentSystem:
             raise DefinitionError(f"middleware {type(middleware).__name__} has no name")
         where = f"middleware {middleware.name!r}"
         _check_hooks(middleware, where)
+        _check_secrets(middleware, where)
         self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *_tags(tags, where)], where)
         return self
 
@@ -256,6 +258,22 @@ class AgentSystem:
         return [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
 
     @property
+    def secrets(self) -> list[Declared]:
+        """Where the secrets are that its tools, its middleware and its agents' configurations name."""
+        found = [declared_by(tool) for tool, _ in self._tools.values()]
+        found += [declared_by(middleware) for middleware, _ in self._middleware.values()]
+        for name, blueprint in self._agents.items():
+            sections = (config for _, config in self.middleware_for(blueprint))
+            found.append(Declared(f"agent {name!r}", {}, frozenset(references_in(list(sections)))))
+        return [each for each in found if each.references]
+
+    @property
+    def references(self) -> frozenset[Secret]:
+        """All that its code refers to, models included."""
+        entries = (entry.references for entry in self._entries.values())
+        return frozenset(STOCK_KEYS.values()).union(*entries, *(each.references for each in self.secrets))
+
+    @property
     def providers(self) -> Mapping[str, Provider]:
         """The entries that were given in code."""
         return self._entries
@@ -311,6 +329,18 @@ class AgentSystem:
                     provider.prepare()
                 except Exception as error:  # a user's provider may raise anything
                     raise DefinitionError(f"the provider of {name!r} cannot be prepared: {error}") from error
+
+
+def declared_by(owner: Tool | AnyMiddleware, config: object = None) -> Declared:
+    """The secrets that a tool or a middleware may look up; `config` is its section of a blueprint's."""
+    kind = "tool" if isinstance(owner, Tool) else "middleware"
+    return Declared(f"{kind} {owner.name!r}", owner.secrets, frozenset(references_in(config)))
+
+
+def _check_secrets(middleware: AnyMiddleware, where: str) -> None:
+    given: object = middleware.secrets
+    if not isinstance(given, Mapping) or not all(isinstance(each, Secret) for each in given.values()):
+        raise DefinitionError(f'{where}: secrets are a mapping as in {{"key": secret("env:SHOP_KEY")}}')
 
 
 def _tags(tags: Iterable[str], where: str) -> list[str]:

@@ -15,7 +15,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args, overload
 
 import docstring_parser
@@ -27,6 +27,7 @@ from agency.define.arguments import AnyFunction, Arguments, arguments_of
 from agency.errors import DefinitionError
 from agency.models.interface import ToolSpec
 from agency.redaction import secret_names
+from agency.secrets import Secret
 from agency.turn.outcomes import Risk
 from agency.wire import explain
 
@@ -80,6 +81,7 @@ class Tool:
     ray: RayOptions | None = None
     hidden: tuple[str, ...] = ()
     """The arguments that people are not shown."""
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
 
     def risk_of(self, args: JsonValue) -> Risk:
         """How risky a call is; a rule that fails, or says what is no risk, does not make it less so."""
@@ -118,6 +120,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: Annotated[float, Field(gt=0)] | None
     retry: RetryPolicy | None
     ray: RayOptions | None
+    secrets: Mapping[str, Secret]
 
 
 @overload
@@ -143,6 +146,8 @@ def tool(
     - `retry`: what `ToolError(…, retry=True)` leads to; without it such a call just fails.
     - `ray`: on a cluster, run it as a Ray task with these resources, as in `{"num_cpus": 1, "num_gpus": 1}`. There
       it can write to `ctx.store` but not read it. Without a cluster it runs like any other.
+    - `secrets`: what it needs to know and the model must not, as in `{"key": secret("env:SHOP_KEY")}`. The tool gets
+      the value by `ctx.secret("key")`.
     """
     caller = sys._getframe(1).f_locals
     if function is not None:

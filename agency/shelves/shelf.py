@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from agency.secrets import bytes_without_secrets, without_secrets
 from agency.shelves.interface import ShelfEntry, ShelfItem, ShelfPage, ShelfStore, Version, checked_shelf
 
 
@@ -35,7 +36,8 @@ class BlockingShelf:
     def write(self, path: str, content: str | bytes, *, if_version: Version | None = None) -> ShelfEntry:
         """Put an entry under a path, in the place of what is there; text becomes UTF-8. With `if_version`, only if that
         is the entry's version, or with `ABSENT` if there is none; else `VersionConflict`: read it again."""
-        return self.store.write(self.name, path, _bytes(content), if_version=if_version, key=self.key)
+        said, named = bytes_without_secrets(_bytes(content)), without_secrets(path)
+        return self.store.write(self.name, named, said, if_version=if_version, key=self.key)
 
     def delete(self, path: str, *, if_version: Version | None = None) -> None:
         """Remove an entry; `NotFound` if there is none."""

@@ -18,6 +18,7 @@ from agency.clock import now_ms
 from agency.errors import ToolError
 from agency.events import NewEvent, preview, runtime_warning
 from agency.messages import Message
+from agency.secrets import bytes_without_secrets, free_of_secrets, has_secrets, without_secrets
 from agency.wire import sayable_text
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Draft:
         has the first fifty. `kind` is a stable word, such as `cache_lost`."""
         if not _KIND.fullmatch(kind):
             raise ValueError(f"the kind of a warning is a word such as 'cache_lost', not {kind!r:.100}")
-        said = preview(sayable_text(message))
+        said = preview(without_secrets(sayable_text(message)))
         self.execute(_WARN, (self.run, json.dumps({"kind": kind, "message": said, "at": now_ms()})))
         self.emit(runtime_warning(kind, said))
 
@@ -148,6 +149,20 @@ class Draft:
         statements, messages, posted, events = mark
         del self.statements[statements:], self.messages[messages:], self.posted[posted:], self.events[events:]
 
+    def remove_secrets(self, mark: Mark) -> None:
+        """Take the values of secrets out of what other people's code has staged since."""
+        if not has_secrets():
+            return
+        statements, _, posted, events = mark
+        for i, (sql, params) in enumerate(self.statements[statements:], statements):
+            self.statements[i] = (without_secrets(sql), tuple(_without_secrets(value) for value in params))
+        for i, post in enumerate(self.posted[posted:], posted):
+            said = without_secrets(post.message.content)
+            self.posted[i] = post._replace(message=post.message.model_copy(update={"content": said}))
+        for i, event in enumerate(self.events[events:], events):
+            data = {name: free_of_secrets(value) for name, value in event.data.items()}
+            self.events[i] = event._replace(data=data)
+
     def try_out(self, mark: Mark) -> None:
         """Raise what the database would raise, if anything has been written since the mark."""
         if len(self.statements) > mark[0]:
@@ -155,3 +170,13 @@ class Draft:
 
     def __bool__(self) -> bool:
         return bool(self.statements or self.messages or self.posted or self.events)
+
+
+def _without_secrets(value: Value) -> Value:
+    match value:
+        case str():
+            return without_secrets(value)
+        case bytes():
+            return bytes_without_secrets(value)
+        case _:
+            return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -10,15 +11,17 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.system import declared_by
 from agency.define.tools import Tool
 from agency.errors import HookFailed, Interrupted, InvalidInput, ToolError
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
+from agency.secrets import free_of_secrets, without_secrets
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.pipeline import Pipeline
 from agency.thread.run_facts import TOOL_RESULT_CUT
-from agency.thread.workers import TimedOut, in_worker_thread, is_ours, within
+from agency.thread.workers import TimedOut, in_worker_thread, is_ours, what_failed, within
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import Asked, CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
 from agency.wire import sayable, sayable_text
@@ -106,10 +109,10 @@ class CallRunner:
             return Failure(kind="invalid_request", source="runtime", message=str(error))
         except HookFailed as error:
             return Failure(kind="internal", source="middleware", message=str(error))
-        context = self._context(pending, draft, run, effect)
+        context = self._context(pending, tool, draft, run, effect)
         return await self._invoke(tool, pending.call.args, context, _least(tool.timeout, limit_s))
 
-    def _context(self, pending: PendingCall, draft: Draft, run: int, effect: int) -> ToolContext:
+    def _context(self, pending: PendingCall, tool: Tool, draft: Draft, run: int, effect: int) -> ToolContext:
         return ToolContext(
             thread=self._thread,
             run_id=run_id(self._thread.id, run),
@@ -122,6 +125,7 @@ class CallRunner:
             shelves=self._runtime.shelves(),
             effect=effect,
             token=pending.key,
+            secrets=declared_by(tool),
             starting=self._starting,
         )
 
@@ -133,8 +137,9 @@ class CallRunner:
             if isinstance(outcome, Deferred) and not (context.deferred and outcome.waits_for == "child"):
                 message = f"{tool.name} returned a Deferred that is neither from ctx.spawn nor from ctx.wait_for"
                 return Failure(kind="execution", message=message)
+            context.store.remove_secrets(mark)
             context.store.try_out(mark)
-            return outcome
+            return without_values(outcome)
         except TimedOut:
             return Failure(kind="timeout", source="runtime", message=f"{tool.name} did not end within {timeout:g} s")
         except Interrupted:
@@ -142,11 +147,12 @@ class CallRunner:
         except ToolError as error:
             return _tool_failure(tool, context.attempt, error)
         except PydanticSerializationError as error:
-            return Failure(kind="execution", message=f"{tool.name} returned what JSON cannot say: {error}")
+            message = without_secrets(f"{tool.name} returned what JSON cannot say: {error}")
+            return Failure(kind="execution", message=message)
         except BaseException as error:
             if is_ours(error):
                 raise
-            return Failure(kind="execution", message=sayable_text(f"{type(error).__name__}: {error}"))
+            return Failure(kind="execution", message=what_failed(error))
 
     async def _after(self, draft: Draft, pending: PendingCall, outcome: CallOutcome) -> None:
         run = run_id(self._thread.id, draft.run)
@@ -206,14 +212,30 @@ def as_outcome(result: object) -> CallOutcome:
             return Success(content=_text(result))
 
 
+def without_values(outcome: CallOutcome) -> CallOutcome:
+    """The outcome of a call without the values of secrets, in the process that has looked them up."""
+    match outcome:
+        case Success(content=content, control=control):
+            match control:
+                case Finish(value=value):
+                    control = Finish(value=free_of_secrets(value))
+                case Fail(message=message):
+                    control = Fail(message=without_secrets(message))
+            return replace(outcome, content=without_secrets(content), control=control)
+        case Failure(message=message):
+            return replace(outcome, message=without_secrets(message))
+        case _:
+            return outcome
+
+
 def _text(value: object) -> str:
-    text = sayable_text(value) if isinstance(value, str) else to_json(value).decode()
+    text = without_secrets(sayable_text(value) if isinstance(value, str) else to_json(value).decode())
     left_out = len(text) - RESULT_CHARS
     return text if left_out <= 0 else f"{text[:RESULT_CHARS]}\n… ({left_out} more characters were cut)"
 
 
 def _tool_failure(tool: Tool, attempt: int, error: ToolError) -> Failure:
-    message = sayable_text(str(error))
+    message = without_secrets(sayable_text(str(error)))
     if not error.retry or tool.retry is None:
         return Failure(kind=error.kind, message=message)
     if attempt >= tool.retry.attempts:

@@ -21,6 +21,7 @@ from agency.define.code import CodeResult, CodeRunner
 from agency.define.tools import Tool
 from agency.errors import DefinitionError, HookFailed, StoreError, WrongState
 from agency.messages import ToolCall
+from agency.secrets import free_of_secrets, without_secrets
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
@@ -30,7 +31,7 @@ from agency.thread.current_run import Advance, CurrentRun
 from agency.thread.effect_loop import EffectLoop
 from agency.thread.pipeline import Pipeline, Review
 from agency.thread.run_endings import aborted_by
-from agency.thread.workers import TimedOut, is_ours, within
+from agency.thread.workers import TimedOut, is_ours, what_failed, within
 from agency.turn.effects import CodeCall, CodeRan, ExecCode, ModelReply, PendingCall
 from agency.turn.outcomes import CallOutcome, Failure, Settled
 from agency.wire import sayable, sayable_text
@@ -146,17 +147,17 @@ class CodeExecution:
         except BaseException as error:
             if is_ours(error):
                 raise
-            result = CodeResult(output=f"{type(error).__name__}: {error}", state=request.state)
+            result = CodeResult(output=what_failed(error), state=request.state)
         if self._failed is not None:  # the code may have swallowed it
             raise self._failed
         return CodeRan(
             id=request.id,
             at=now_ms(),
-            output=sayable_text(result.output),
+            output=without_secrets(sayable_text(result.output)),
             calls=tuple(self._made),
-            state=sayable(result.state),
-            submitted=None if result.submitted is None else (sayable(result.submitted[0]),),
-            error=None if result.error is None else sayable_text(result.error),
+            state=free_of_secrets(sayable(result.state)),
+            submitted=None if result.submitted is None else (free_of_secrets(sayable(result.submitted[0])),),
+            error=None if result.error is None else without_secrets(sayable_text(result.error)),
         )
 
     def stopped(self, why: str) -> CodeRan:

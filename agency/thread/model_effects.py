@@ -15,6 +15,7 @@ from agency.errors import HookFailed, ModelError
 from agency.messages import Usage
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
+from agency.secrets import without_secrets
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
@@ -130,7 +131,7 @@ class ModelEffects:
                 self.compacting = False
         failure = fx.ModelFailure(
             code=error.model_code,
-            message=sayable_text(str(error)),
+            message=without_secrets(sayable_text(str(error))),
             retryable=error.retryable,
             retry_after_ms=error.retry_after_ms,
             request_id=error.request_id,

@@ -20,14 +20,16 @@ from agency.approvals.always import always_approved
 from agency.approvals.rules import Policy, ruled_risk
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
+from agency.define.system import declared_by
 from agency.define.tools import Tool
 from agency.errors import AgencyError, DefinitionError, HookFailed
 from agency.events import ToolType
 from agency.messages import ToolCall
 from agency.metadata import ThreadMetadata
+from agency.secrets import free_of_secrets, has_secrets, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.store.draft import Draft
-from agency.thread.workers import is_ours
+from agency.thread.workers import is_ours, what_failed
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import (
     Decision,
@@ -92,6 +94,8 @@ class Pipeline:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
         `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
         self._configs = {mw.name: config for mw, config in middleware}
+        self._secrets = {mw.name: declared_by(mw, config) for mw, config in middleware}
+        self._registrars = {mw.name: functools.partial(self._register, mw) for mw, _ in middleware}
         self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
         self.middleware = tuple(mw for mw, _ in middleware)
         self.shapes_calls = any(self._by_hook[hook] for hook in ("on_run_start", "on_tick", "before_model"))
@@ -147,9 +151,9 @@ class Pipeline:
         for mw in self._by_hook["on_turn_end"]:
             match await run_hook("on_turn_end", mw.on_turn_end, self.context(mw, draft, run_id)):
                 case Finish(value=value):
-                    return Finished(by="middleware", value=sayable(value))
+                    return Finished(by="middleware", value=free_of_secrets(sayable(value)))
                 case Fail(message=message):
-                    said = f"{mw.name}: {sayable_text(message)}"
+                    said = f"{mw.name}: {without_secrets(sayable_text(message))}"
                     return Stopped(reason="middleware_abort", code="ERR_STOPPED", message=said)
         return None
 
@@ -179,11 +183,11 @@ class Pipeline:
             for call in reply.tool_calls:
                 gate = await run_hook("gate_tool", mw.gate_tool, self.context(mw, draft, run_id), call)
                 if isinstance(gate, Deny):
-                    because = f": {sayable_text(gate.reason)}" if gate.reason else ""
+                    because = f": {without_secrets(sayable_text(gate.reason))}" if gate.reason else ""
                     refusal = f"{mw.name} refused this call, it was not run{because}"
                     review.refused[call.id] = Failure(kind="permission_denied", source="middleware", message=refusal)
                 elif isinstance(gate, Ask):
-                    review.ask.setdefault(call.id, gate)
+                    review.ask.setdefault(call.id, replace(gate, note=without_secrets(gate.note)))
         self._ask_for_agency(reply, review)
         always = always_approved(draft) if review.ask else ()
         for call in reply.tool_calls if review.ask else ():
@@ -224,7 +228,7 @@ class Pipeline:
         merged: dict[str, JsonValue] = {}
         for mw in self._by_hook["state"]:
             merged.update(await run_hook("state", mw.state, self.context(mw, draft, None)))
-        return merged
+        return {name: free_of_secrets(value) for name, value in merged.items()} if has_secrets() else merged
 
     def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any]:
         """What a hook of this middleware gets; `run_id` is None outside of a run."""
@@ -236,18 +240,22 @@ class Pipeline:
             config=self._configs[mw.name],
             store=draft,
             tools=self.tools,
-            register_tool=self._register,
+            register_tool=self._registrars[mw.name],
             ask=_cannot_ask,
             policy=self._policy(),
             shelves=self._shelves,
             owner=mw.name,
+            secrets=self._secrets[mw.name],
         )
 
-    def _register(self, tool: Tool) -> None:
+    def _register(self, mw: AnyMiddleware, tool: Tool) -> None:
         if tool.name in self.tools:
             raise DefinitionError(f"agent {self._blueprint.name!r} would get two tools named {tool.name!r}")
         if tool.ray is not None:
             raise DefinitionError(f"a middleware's tool cannot have `ray` options; add {tool.name!r} with add_tool")
+        if undeclared := declared_by(tool).references - self._secrets[mw.name].references:
+            named = ", ".join(sorted(undeclared))
+            raise DefinitionError(f"{tool.name!r} needs {named}: middleware {mw.name!r} must declare that, too")
         self.tools[tool.name] = tool
 
 
@@ -262,11 +270,12 @@ async def run_hook(
     mark = ctx.store.mark()
     try:
         result = await hook(ctx, *args, **kwargs)
+        ctx.store.remove_secrets(mark)
         ctx.store.try_out(mark)
     except BaseException as error:
         if is_ours(error):
             raise
-        raise HookFailed(ctx.owner, name, error) from error
+        raise HookFailed(ctx.owner, name, what_failed(error)) from error
     return result
 
 
@@ -286,7 +295,8 @@ def _ask(
 ) -> None:
     if call_id not in {call.id for call in reply.tool_calls}:
         raise AgencyError(f"ctx.ask: the reply has no call {call_id!r}")
-    review.ask[call_id] = Ask(risk=risk, note=sayable_text(note), timeout_ms=timeout_ms, on_timeout=on_timeout)
+    said = without_secrets(sayable_text(note))
+    review.ask[call_id] = Ask(risk=risk, note=said, timeout_ms=timeout_ms, on_timeout=on_timeout)
 
 
 def _cannot_ask(

@@ -14,6 +14,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from agency.secrets import without_secrets
+from agency.wire import sayable_text
+
 STOP_GRACE = 2.0
 """Seconds that code which is stopped gets to clean up before it is left behind."""
 
@@ -59,6 +62,11 @@ def is_ours(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(error, KeyboardInterrupt)
+
+
+def what_failed(error: BaseException) -> str:
+    """What other people's code has raised, as it may be stored and shown."""
+    return without_secrets(sayable_text(f"{type(error).__name__}: {error}"))
 
 
 class TimedOut(Exception):

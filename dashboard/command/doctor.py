@@ -20,7 +20,9 @@ from rich.text import Text
 
 from agency.define.system import AgentSystem, load_system
 from agency.errors import DefinitionError
-from agency.models.providers.entry import NoSecret, Provider, secret
+from agency.models.providers import STOCK_KEYS
+from agency.models.providers.entry import Provider, sent_secret
+from agency.secrets import Declared, NoSecret, look_up
 from agency.wire import Wire
 from dashboard.command.installation import chosen
 from dashboard.command.terminal.console import AsJson, DataDir, app, out, print_json
@@ -36,7 +38,6 @@ FILES = 4_096
 """A thread that is awake has up to three open files."""
 
 PORT = 8000
-KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 
 
 class Finding(Wire):
@@ -103,10 +104,12 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
         return
     yield Finding(what="system", state="ok", found=f"{reference}: {', '.join(system.agents) or 'no agents'}")
     entries = {**system.providers, **configured}
-    for provider in (each for each in KEYS if each not in entries):
+    for provider in (each for each in STOCK_KEYS if each not in entries):
         yield model_key(provider, system)
     for name, entry in entries.items():
         yield provider_keys(name, entry)
+    for declared in system.secrets:
+        yield secrets_of(declared)
 
 
 # The checks.
@@ -207,7 +210,7 @@ def port() -> Finding:
 
 def model_key(provider: str, system: AgentSystem) -> Finding:
     """Whether a provider's key is set, and whether any agent needs it. The key itself is never shown."""
-    variable = KEYS[provider]
+    variable = STOCK_KEYS[provider].removeprefix("env:")
     if os.environ.get(variable):
         return Finding(what=variable, state="ok", found="set")
     wanted = [system.default_model, *(each.model for each in system.agents.values() if each.model)]
@@ -222,10 +225,21 @@ def provider_keys(name: str, entry: Provider) -> Finding:
     what = f"provider {name}"
     for reference in sorted(entry.references):
         try:
-            secret(reference)
+            sent_secret(reference)
         except NoSecret as error:
             return Finding(what=what, state="warning", found=str(error), to_do=f"its models need {reference}")
     return Finding(what=what, state="ok", found=entry.base_url or f"{entry.api}, at its own address")
+
+
+def secrets_of(declared: Declared) -> Finding:
+    """Whether the secrets that a tool, a middleware or an agent names are set. They themselves are never shown."""
+    for reference in sorted(declared.references):
+        try:
+            look_up(reference)
+        except NoSecret as error:
+            todo = f"set it before you serve: {declared.owner} needs it"
+            return Finding(what=declared.owner, state="warning", found=str(error), to_do=todo)
+    return Finding(what=declared.owner, state="ok", found=f"{', '.join(sorted(declared.references))} set")
 
 
 def _existing(path: Path) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors import build
+from agency import AgentSystem
 from agency.models.providers.entry import Provider
 
 FILES = {
@@ -30,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def fingerprint(folder: Path, **providers: Provider) -> str:
-    variables = build.environment(providers.values())
+    variables = build.environment(build.references(AgentSystem("demo:default"), providers))
     return build.fingerprint("shop:system", (str(folder / "missing"), str(folder)), providers, variables)
 
 
@@ -69,7 +70,8 @@ def test_the_models_keys_count_and_nothing_else_of_the_environment(
     before = fingerprint(folder, mine=MINE)
     monkeypatch.setenv(variable, "another")
     assert (fingerprint(folder, mine=MINE) != before) is counts
-    assert (variable in build.environment([MINE])) is counts
+    named = build.references(AgentSystem("demo:default"), {"mine": MINE})
+    assert (variable in build.environment(named)) is counts
 
 
 def test_a_changed_provider_of_the_settings_is_seen(folder: Path) -> None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agency.models.interface import Model
+from agency.models.providers.anthropic import Messages
 from agency.models.providers.entry import Provider
 from agency.models.providers.model import ProviderModel
+from agency.models.providers.openai import ChatCompletions
+from agency.secrets import Secret
 
 
 def open_provider(name: str, entry: Provider) -> Model:
@@ -24,3 +27,8 @@ STOCK: Mapping[str, Model] = {
     "anthropic": open_provider("anthropic", Provider(api="anthropic")),
 }
 """Their keys and addresses come from the SDKs' own variables."""
+
+STOCK_KEYS: Mapping[str, Secret] = {
+    "openai": Secret(f"env:{ChatCompletions.key_variable}"),
+    "anthropic": Secret(f"env:{Messages.key_variable}"),
+}

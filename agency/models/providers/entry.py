@@ -3,23 +3,22 @@ endpoint) and Gemini's compatible endpoint are such entries, and so are OpenAI a
 
     AgentSystem("ollama:qwen3", providers={"ollama": Provider(api="openai", base_url="http://localhost:11434/v1")})
 
-An entry holds no key, only where one is: `env:NAME` or `file:/path`. So it may be stored, shown and logged. A reference
-is looked up for every call, so a key that is replaced is used from the next call on.
+An entry holds no key, only where one is (`agency/secrets.py`). So it may be stored, shown and logged. A reference is
+looked up for every call, so a key that is replaced is used from the next call on.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints
 
 from agency.models.interface import Capability
+from agency.secrets import AS_REFERENCE, REFERENCE_CHARS, NoSecret, Secret, is_reference, look_up
 from agency.wire import Wire
 
 ApiName = Literal["openai", "anthropic"]
@@ -28,49 +27,20 @@ ApiName = Literal["openai", "anthropic"]
 TIMEOUT_MS = 120_000
 """How long a provider may be silent: before its reply begins, and between two pieces of it."""
 
-SECRET_CHARS = 16_000
-
 ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 """The word before the colon in a model's name."""
 
-_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00\r\n]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECRET_HEADER = re.compile(r"authorization|key$|token$|secret|cookie|password|credential|^x-auth", re.IGNORECASE)
 _OF_THE_CONNECTION = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te"})
-_AS_REFERENCE = "must say where the key is, as in 'env:NAME' or 'file:/path', and never be the key itself"
 
 
-class NoSecret(Exception):
-    """A reference leads to nothing. The message names the reference, which is no secret."""
-
-
-def secret(reference: str) -> str:
-    """What a reference refers to, now."""
-    kind, _, where = reference.partition(":")
-    try:
-        found = (os.environ.get(where, "") if kind == "env" else _read(where)).strip()
-    except (OSError, ValueError) as error:
-        raise NoSecret(f"{reference} cannot be read ({type(error).__name__})") from None
-    if not found:
-        raise NoSecret(f"{reference} is {'not set' if kind == 'env' else 'empty'}")
+def sent_secret(reference: str) -> str:
+    """What a reference refers to, now, if a request can carry it."""
+    found = look_up(reference)
     if not (found.isprintable() and found.isascii()):
         raise NoSecret(f"{reference} holds no key: a key is one line of printable ASCII")
     return found
-
-
-def _read(where: str) -> str:
-    with Path(where).open(encoding="utf-8") as file:
-        return file.read(SECRET_CHARS)
-
-
-def is_reference(value: str) -> bool:
-    return _REFERENCE.fullmatch(value) is not None
-
-
-def _reference(value: str) -> str:
-    if not is_reference(value):
-        raise ValueError(_AS_REFERENCE)
-    return value
 
 
 def _address(value: str) -> str:
@@ -96,7 +66,7 @@ def _headers(value: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"header {name!r} belongs to the connection, and cannot be set")
         if not is_reference(said):
             if _SECRET_HEADER.search(name):
-                raise ValueError(f"header {name!r} {_AS_REFERENCE}")
+                raise ValueError(f"header {name!r} {AS_REFERENCE}")
             if not (said.isprintable() and said.isascii()):
                 raise ValueError(f"header {name!r} must be printable ASCII on one line")
     return value
@@ -111,7 +81,7 @@ def _body(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-Reference = Annotated[str, Field(max_length=1_000), AfterValidator(_reference)]
+Reference = Annotated[str, Field(max_length=REFERENCE_CHARS), AfterValidator(Secret)]
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -164,11 +134,11 @@ class Provider(Wire):
             return host == "localhost" or host.endswith((".localhost", ".local", ".internal")) or "." not in host
 
     @property
-    def references(self) -> frozenset[str]:
+    def references(self) -> frozenset[Secret]:
         """Where its secrets are: the key, and what headers refer to."""
         given = (self.key, *self.headers.values())
-        return frozenset(each for each in given if each is not None and is_reference(each))
+        return frozenset(Secret(each) for each in given if each is not None and is_reference(each))
 
     def sent_headers(self) -> Mapping[str, str]:
         """The headers, with what their references refer to."""
-        return {name: secret(said) if is_reference(said) else said for name, said in self.headers.items()}
+        return {name: sent_secret(said) if is_reference(said) else said for name, said in self.headers.items()}

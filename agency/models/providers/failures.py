@@ -37,6 +37,7 @@ from agency.clock import now_ms
 from agency.codes import CODES
 from agency.errors import ModelError
 from agency.messages import Usage
+from agency.secrets import REDACTED
 
 WORDS_CHARS = 300
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
@@ -244,8 +245,8 @@ def redacted(text: str, secrets: Sequence[str | None]) -> str:
     """The text without the secrets, and without anything that begins like one."""
     for secret in secrets:
         if secret and len(secret) >= 8:  # a shorter one is a placeholder, for a server that wants no key
-            text = text.replace(secret, "[redacted]")
-            text = re.sub(re.escape(secret[:6]) + r"[\w*.…-]*", "[redacted]", text)
+            text = text.replace(secret, REDACTED)
+            text = re.sub(re.escape(secret[:6]) + r"[\w*.…-]*", REDACTED, text)
     return text
 
 

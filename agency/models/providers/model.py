@@ -16,9 +16,10 @@ from agency.messages import Usage
 from agency.models.interface import Capability, ModelParams, ModelRequest, OnDelta, OneTool
 from agency.models.providers import pricing
 from agency.models.providers.anthropic import Messages
-from agency.models.providers.entry import NoSecret, Provider, is_reference, secret
+from agency.models.providers.entry import Provider, sent_secret
 from agency.models.providers.failures import Account, ModelExchange, failure
 from agency.models.providers.openai import ChatCompletions
+from agency.secrets import NoSecret, is_reference, remember
 from agency.turn.effects import ModelReply
 
 NO_KEY = "none"
@@ -93,6 +94,8 @@ class ProviderModel:
             client = await self._api.client(unlocked.key, unlocked.headers)
             if client is None:
                 raise self._account.no_key(f"set {self._account.key}")
+            for value in self._api.secrets(client):  # a tool may come across it in its environment
+                remember(value)
             held = self._clients[loop] = (unlocked, client)
         return held[1]
 
@@ -100,7 +103,7 @@ class ProviderModel:
         entry = self._entry
         missing = NO_KEY if entry.base_url is not None else None
         try:
-            return Unlocked(secret(entry.key) if entry.key is not None else missing, entry.sent_headers())
+            return Unlocked(sent_secret(entry.key) if entry.key is not None else missing, entry.sent_headers())
         except NoSecret as error:
             raise self._account.no_key(str(error)) from None
 

@@ -1,0 +1,337 @@
+"""Secrets by reference: what may be named, who gets a value, and that none of them is ever stored or said."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from actors import logs
+from agency import (
+    AgentSystem,
+    DefinitionError,
+    Fail,
+    Finish,
+    HookContext,
+    LocalRuntime,
+    Middleware,
+    ModelReply,
+    Plan,
+    Secret,
+    ToolContext,
+    ToolError,
+    secret,
+    tool,
+)
+from agency.secrets import REDACTED, NoSecret, handed, look_up, named_in, references_in, without_secrets
+from agency.testing import Line, ScriptedModel, call
+
+Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
+
+VALUE = 'planted/"value" ünd+4711'
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_KEY", VALUE)
+    monkeypatch.delenv("NOT_SET", raising=False)
+
+
+def spellings(value: str = VALUE) -> list[str]:
+    encoded = base64.b64encode(f"user:{value}".encode()).decode()
+    return [value, json.dumps(value), quote(value), json.dumps(value, ensure_ascii=False), encoded]
+
+
+def stored(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def assert_nowhere(*texts: str | bytes) -> None:
+    for text in texts:
+        said = text if isinstance(text, str) else text.decode("utf-8", "replace")
+        assert not [each for each in spellings() if each in said]
+
+
+# References.
+
+
+@pytest.mark.parametrize("wrong", ["", "SHOP_KEY", "env:", "env:A B", "file:relative", "sk-0123456789", "env:X\n"])
+def test_a_secret_says_where_it_is_and_never_what(wrong: str) -> None:
+    with pytest.raises(DefinitionError, match="must say where the key is, as in 'env:NAME' or 'file:/path'") as raised:
+        secret(wrong)
+    assert len(wrong) < 8 or wrong not in str(raised.value)
+
+
+def test_a_file_is_read_at_every_use(tmp_path: Path) -> None:
+    place = tmp_path / "key"
+    reference = secret(f"file:{place}")
+    with pytest.raises(NoSecret, match=r"cannot be read \(FileNotFoundError\)"):
+        look_up(reference)
+    place.write_text("first value\n")
+    assert look_up(reference) == "first value"
+    place.write_text("second value\n")
+    assert look_up(reference) == "second value"
+    place.write_text("\n")
+    with pytest.raises(NoSecret, match="is empty"):
+        look_up(reference)
+    place.write_text("x" * 20_000)
+    with pytest.raises(NoSecret, match="is longer than 16000 characters"):
+        look_up(reference)
+
+
+def test_what_is_handed_to_a_worker_counts_for_the_time_of_the_call() -> None:
+    with handed({"env:NOT_SET": "only for this call"}):
+        assert look_up("env:NOT_SET") == "only for this call"
+    with pytest.raises(NoSecret, match="env:NOT_SET is not set"):
+        look_up("env:NOT_SET")
+
+
+def test_references_are_found_at_any_depth() -> None:
+    class Inner(BaseModel):
+        key: Secret
+
+    class Outer(BaseModel):
+        many: list[Inner]
+        text: str = "env:NO_SECRET_BY_ITS_TYPE"
+
+    found = references_in(Outer.model_validate({"many": [{"key": "env:A"}, {"key": "file:/b"}]}))
+    assert sorted(found) == ["env:A", "file:/b"]
+    assert sorted(named_in({"a": ["env:A", {"b": "file:/b"}], "c": "an env:A in a text", "d": 1})) == [
+        "env:A",
+        "file:/b",
+    ]
+
+
+@pytest.mark.parametrize("spelled", spellings())
+def test_a_value_is_taken_out_however_it_is_spelled(spelled: str) -> None:
+    look_up("env:SHOP_KEY")
+    said = without_secrets(f"before {spelled} after")
+    assert REDACTED in said and said.startswith("before ") and said.endswith(" after")
+    assert_nowhere(said)
+
+
+def test_what_is_too_short_to_be_told_from_words_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHORT", "on")
+    assert look_up("env:SHORT") == "on"
+    assert without_secrets("once upon") == "once upon"
+
+
+# Tools.
+
+
+@tool(secrets={"key": secret("env:SHOP_KEY"), "missing": secret("env:NOT_SET")})
+async def leak(how: str, ctx: ToolContext) -> object:
+    """Say it in all the ways there are."""
+    value = ctx.secret("missing" if how == "missing" else "other" if how == "other" else "key")
+    ctx.store.put("leak", "text", {"value": value, value: [value]})
+    await ctx.shelf("leaks").write(f"text/{how}", f"it is {value}")
+    match how:
+        case "text":
+            return f"it is {value}"
+        case "json":
+            return {"value": value, value: [value]}
+        case "cut":
+            return "x" * (100_000 - 5) + value
+        case "finish":
+            return Finish(value={"value": value})
+        case "fail":
+            return Fail(message=f"no {value}")
+        case "told":
+            raise ToolError(f"refused {value}", kind="permission_denied")
+        case "json it cannot say":
+            return {"value": value, "what": object()}
+        case _:
+            raise ValueError(value)
+
+
+HOWS = ("text", "json", "cut", "finish", "fail", "told", "raised", "json it cannot say")
+
+
+@pytest.mark.parametrize("how", HOWS)
+async def test_a_tool_gets_the_value_and_nothing_that_it_says_has_it(how: str, build: Build, tmp_path: Path) -> None:
+    runtime, model = build([call("leak", how=how), "done"], leak)
+    async with runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        run = await thread.wait(timeout=10)
+        state = await thread.state()
+        events = [repr(event) async for event in thread.events(follow=False)]
+        said = [message.content for message in state.messages if message.role == "tool"]
+    assert how in ("cut", "json it cannot say") or REDACTED in "".join([*said, run.model_dump_json()])
+    requests = [repr(request) for request in model.requests]
+    assert_nowhere(run.model_dump_json(), state.model_dump_json(), *events, *requests, stored(tmp_path))
+    if how == "cut":
+        assert "plant" not in said[0]
+
+
+async def test_a_secret_that_is_not_set_or_not_declared_fails_the_call_and_is_named(build: Build) -> None:
+    runtime, _ = build([call("leak", how="missing"), call("leak", how="other"), "done"], leak)
+    async with runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        await thread.wait(timeout=10)
+        missing, other = [message.content for message in (await thread.state()).messages if message.role == "tool"]
+    assert "env:NOT_SET is not set" in missing
+    assert "tool 'leak' declares no secret 'other'; it declares: key, missing" in other
+
+
+def test_a_tools_secrets_are_references() -> None:
+    with pytest.raises(DefinitionError, match="secrets") as raised:
+
+        @tool(secrets={"key": VALUE})  # type: ignore[dict-item]  # what is to be refused
+        def wrong(ctx: ToolContext) -> str:
+            return ""
+
+    assert_nowhere(str(raised.value))
+
+
+# Middleware.
+
+
+class ShopConfig(BaseModel):
+    key: Annotated[Secret, Field(description="Where the key is.")] = secret("env:SHOP_KEY")
+
+
+class Shop(Middleware[ShopConfig]):
+    """Says its secret wherever a hook can say something."""
+
+    name = "shop"
+    tags = ("default",)
+    config_model = ShopConfig
+    secrets: Mapping[str, Secret]
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.secrets = {"declared": secret("env:SHOP_KEY")}
+
+    async def on_init(self, ctx: HookContext[ShopConfig]) -> None:
+        if self.where == "tool":
+
+            @tool(secrets={"x": secret("env:UNDECLARED")})
+            def strange(ctx: ToolContext) -> str:
+                return ""
+
+            ctx.register_tool(strange)
+
+    async def before_model(self, ctx: HookContext[ShopConfig], plan: Plan) -> None:
+        value = ctx.secret(ctx.config.key)
+        assert value == ctx.secret("declared") == VALUE
+        if self.where == "prompt":
+            plan.add_prompt(f"use {value}")
+        if self.where == "post":
+            ctx.inject("user", f"it is {value}")
+        if self.where == "store":
+            ctx.store.put("shop", "key", value)
+        if self.where == "raise":
+            raise ValueError(value)
+        if self.where == "undeclared":
+            ctx.secret(secret("env:PATH"))
+
+    async def on_model_result(self, ctx: HookContext[ShopConfig], reply: ModelReply) -> None:
+        for each in reply.tool_calls:
+            if self.where == "ask":
+                ctx.ask(each.id, note=f"with {ctx.secret('declared')}")
+
+    async def on_turn_end(self, ctx: HookContext[ShopConfig]) -> Finish | Fail | None:
+        value = ctx.secret("declared")
+        if self.where == "finish":
+            return Finish(value=[value])
+        return Fail(message=value) if self.where == "fail" else None
+
+    async def state(self, ctx: HookContext[ShopConfig]) -> dict[str, Any]:
+        return {"shop": {"key": ctx.secret("declared")}} if self.where == "state" else {}
+
+
+def shop_system(where: str, *script: Line) -> tuple[AgentSystem, ScriptedModel]:
+    model = ScriptedModel(script or ["done"])
+    system = AgentSystem("scripted:any", providers={"scripted": model}).use(Shop(where)).add_tool(leak)
+    system.add_agent(name="clerk", description="Does clerical work.", prompt="You are a clerk.")
+    return system, model
+
+
+@pytest.mark.parametrize("where", ["prompt", "post", "store", "raise", "ask", "finish", "fail", "state"])
+async def test_a_middleware_gets_the_value_and_nothing_that_it_says_has_it(where: str, tmp_path: Path) -> None:
+    system, model = shop_system(where, call("leak", how="text"), "done")
+    async with LocalRuntime(system, tmp_path) as runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        run = await thread.wait(timeout=10)
+        state = await thread.state()
+        events = [repr(event) async for event in thread.events(follow=False)]
+        requests = [repr(request) for request in model.requests]
+    assert REDACTED in "".join([run.model_dump_json(), state.model_dump_json(), *events, *requests]) or where == "store"
+    assert_nowhere(run.model_dump_json(), state.model_dump_json(), *events, *requests, stored(tmp_path))
+
+
+async def test_a_middleware_looks_up_what_it_declares_and_nothing_else(tmp_path: Path) -> None:
+    system, _ = shop_system("undeclared")
+    async with LocalRuntime(system, tmp_path) as runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        run = await thread.wait(timeout=10)
+    assert "middleware 'shop' declares no secret 'env:PATH'" in run.errors[0].message
+
+
+async def test_a_middlewares_tools_need_what_it_declares(tmp_path: Path) -> None:
+    system, _ = shop_system("tool")
+    async with LocalRuntime(system, tmp_path) as runtime:
+        with pytest.raises(
+            DefinitionError, match="'strange' needs env:UNDECLARED: middleware 'shop' must declare that"
+        ):
+            await runtime.create("clerk")
+
+
+def test_a_middlewares_secrets_are_references_and_so_are_those_of_its_configuration() -> None:
+    class Wrong(Middleware):
+        name = "wrong"
+        secrets = {"key": VALUE}  # type: ignore[dict-item]  # what is to be refused
+
+    with pytest.raises(DefinitionError, match=r"secrets are a mapping as in \{\"key\": secret") as raised:
+        AgentSystem("demo:default").use(Wrong())
+    assert_nowhere(str(raised.value))
+    with pytest.raises(ValidationError, match="must say where the key is"):
+        ShopConfig.model_validate({"key": "not-a-reference"})
+
+
+def test_a_system_lists_what_its_parts_name() -> None:
+    system, _ = shop_system("prompt")
+    system.add_agent(name="other", description="Other.", prompt="Other.", config={"shop": {"key": "env:OTHER_KEY"}})
+    listed = {each.owner: sorted(each.references) for each in system.secrets}
+    assert listed == {
+        "tool 'leak'": ["env:NOT_SET", "env:SHOP_KEY"],
+        "middleware 'shop'": ["env:SHOP_KEY"],
+        "agent 'clerk'": ["env:SHOP_KEY"],
+        "agent 'other'": ["env:OTHER_KEY"],
+    }
+    assert system.references >= {"env:NOT_SET", "env:SHOP_KEY", "env:OTHER_KEY", "env:OPENAI_API_KEY"}
+
+
+# Logs.
+
+
+@pytest.mark.parametrize("form", ["text", "traceback"])
+def test_a_log_line_has_no_value_whoever_writes_it(form: Literal["text", "traceback"]) -> None:
+    look_up("env:SHOP_KEY")
+    written, root = StringIO(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        logs.set_up("INFO", written)
+        if form == "text":
+            logging.getLogger("someone.elses").warning("connected with %s", VALUE)
+        else:
+            try:
+                raise ValueError(VALUE)
+            except ValueError:
+                logging.getLogger("someone.elses").exception("failed")
+    finally:
+        root.handlers[:], root.level = handlers, level
+    assert REDACTED in written.getvalue()
+    assert_nowhere(written.getvalue())
