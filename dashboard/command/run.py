@@ -24,7 +24,7 @@ from dashboard.command.terminal.backends import Backend, BackendThread, local_ba
 from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json
 from dashboard.command.terminal.display import RunDisplay
 from dashboard.command.terminal.prompts import ApproveAll, AskAtTerminal, Decider, LeaveWaiting
-from dashboard.command.terminal.rendering import call_line, clean, dollars
+from dashboard.command.terminal.rendering import call_line, canceler, clean, dollars
 from dashboard.command.terminal.session import Session
 from dashboard.command.terminal.targets import AgencyId, data_folder
 
@@ -169,6 +169,8 @@ def _print_end(run: RunEnvelope, session: Session, wanted: RunOptions, name: str
         _print_result(run.data)
     for error in run.errors:
         err.print(Text.assemble((error.code, "red"), f" {clean(error.message)}"), soft_wrap=True)
+    if (by := run.meta.canceled_by) is not None:
+        err.print(f"canceled by {canceler(by.kind, by.name or '')}", markup=False, highlight=False)
     for call in (call for calls in session.waiting.values() for call in calls):
         err.print("✋ ", call_line(call), sep="", soft_wrap=True)
     turns = f"{run.meta.turns} turn{'s' if run.meta.turns != 1 else ''}"

@@ -106,6 +106,8 @@ class RunDisplay:
             case EventType.MODEL_COMPLETED, {"error": {"code": str(code), "message": str(message)}}:
                 self._line(shown, ("✗ ", "red"), f"{code} {one_line(message)}", (_what_next(event.data), "dim"))
                 shown.text = ""
+            case EventType.RUNTIME_WARNING, {"message": str(message)}:
+                self._line(shown, ("! ", "yellow"), one_line(message))
             case ((EventType.AGENT_COMPLETED | EventType.AGENT_ERROR | EventType.RUN_CANCELED), _):
                 shown.text = ""  # the text is the result, which the command prints
                 shown.calls.clear()

@@ -20,6 +20,7 @@ STYLES = {
     "hitl": "bold yellow",
     "subagent": "magenta",
     "agent": "green",
+    "runtime": "yellow",
     "thread": "bold",
     "request": "bold",
 }
@@ -92,12 +93,21 @@ def _details(event: Event) -> str:
             return compact(result)
         case EventType.AGENT_ERROR, {"code": str(code), "error": str(error)}:
             return f"{code} {one_line(error)}"
+        case EventType.RUNTIME_WARNING, {"kind": str(kind), "message": str(message)}:
+            return f"{one_line(kind)}: {one_line(message)}"
+        case EventType.RUN_CANCELED, {"by": {"kind": str(kind), **more}}:
+            return f"by {canceler(kind, str(more.get('name') or ''))}"
         case EventType.SUBAGENT_SPAWNED, {"agentType": str(agent), "childThreadId": str(child)}:
             return f"{agent} {child}"
         case EventType.SUBAGENT_COMPLETED, {"childThreadId": str(child), "status": str(status), "result": str(result)}:
             return f"{child} {status}: {one_line(result)}"
         case _, data:
             return " ".join(f"{name}={compact(value)}" for name, value in data.items() if name != "runId")
+
+
+def canceler(kind: str, name: str) -> str:
+    """Who canceled a run: `person (Ann's key)`."""
+    return one_line(f"{kind} ({name})" if name else kind)
 
 
 def _proposed(call: JsonValue) -> str:

@@ -11,6 +11,8 @@ const schema = {
   additionalProperties: false,
 };
 
+const EXHAUSTED = { code: "ERR_TOKENS", message: "", kind: "exhausted", requestId: null, providerStatus: null };
+
 describe("edited arguments", () => {
   it("must be JSON, and an object", () => {
     expect(parse("{")).toHaveProperty("problem", expect.stringContaining("That is not JSON yet"));
@@ -80,7 +82,7 @@ describe("what waits", () => {
   });
 
   it("may be a limit, of its own or of one below it", () => {
-    const own = waitingAt(here({ pauseReason: "exhausted" }, [{ code: "ERR_TOKENS", message: "" }]), [], threads);
+    const own = waitingAt(here({ pauseReason: "exhausted" }, [EXHAUSTED]), [], threads);
     expect(own.limits.map((each) => each.code)).toEqual(["ERR_TOKENS"]);
     const inbox = inInbox([approval("child", { kind: "limit", code: "ERR_TURNS", calls: [] })]);
     expect(inbox).toEqual({ calls: [], limits: [expect.objectContaining({ code: "ERR_TURNS", threadId: "child" })] });

@@ -31,6 +31,17 @@ describe("nodes", () => {
     expect(nodes.map(({ runId }) => runId)).toEqual([...Array(3).fill("thr.1"), ...Array(3).fill("thr.2")]);
   });
 
+  test("a run tells who canceled it, and what it warned of", () => {
+    const { events } = new Recording()
+      .begin()
+      .step(1)
+      .add("runtime.warning", { kind: "unknown_stop", message: "…" })
+      .add("run.canceled", { by: { kind: "person", name: "Ann" } });
+    const [run] = of(events, "run");
+    expect([run?.status, run?.detail]).toEqual(["canceled", "by Ann"]);
+    expect(run?.seqs).toEqual(expect.arrayContaining(types(events, "runtime.warning")));
+  });
+
   test("a call is one, from its start to its end", () => {
     const { events } = new Recording().begin().step(1).call("a").call("b").output("b").output("a").step(2).end();
     const calls = of(events, "tool");

@@ -5,6 +5,7 @@
 // only, so that the order of the nodes is one in which a graph can be laid out.
 
 import type { Json, JsonObject, ThreadEvent } from "@/api/types";
+import { type Canceler, cancelerWords } from "@/run/facts";
 import { brief } from "@/text/format";
 
 export type Kind = "run" | "tick" | "model" | "tool" | "approval" | "child";
@@ -91,6 +92,8 @@ class Building {
         if (this.#run) this.#note(this.#run, event, "running");
         break;
       case "agent.started":
+      case "runtime.warning":
+      case "capabilities.resolved":
         if (this.#run) this.#note(this.#run, event);
         break;
       case "agent.completed":
@@ -164,7 +167,7 @@ class Building {
   #endRun(event: ThreadEvent, status: NodeStatus): void {
     const run = this.#run;
     if (run === null) return;
-    run.detail = event.type === "agent.error" ? text(event.data.code) : oneLine(event.data.result ?? "");
+    run.detail = endOf(event);
     run.seqs.push(event.seq);
     for (const node of this.#unended) {
       const own = node === run || node === this.#tick;
@@ -315,6 +318,13 @@ class Building {
     this.#ends.clear();
     this.#ends.add(node);
   }
+}
+
+/** How a run has ended, in one line. */
+function endOf({ type, data }: ThreadEvent): string {
+  if (type === "agent.error") return text(data.code);
+  if (type === "run.canceled") return isObject(data.by) ? `by ${cancelerWords(data.by as unknown as Canceler)}` : "";
+  return oneLine(data.result ?? "");
 }
 
 function close(node: Draft, event: ThreadEvent, status: NodeStatus): void {

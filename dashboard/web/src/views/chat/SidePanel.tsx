@@ -1,9 +1,10 @@
 import { CheckIcon, FileIcon } from "lucide-react";
-import type { Limits } from "@/api/types";
+import type { Limits, RunEnvelope } from "@/api/types";
 import { useAgency } from "@/live/hooks";
 import type { ThreadNow } from "@/live/thread";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
+import { activityNow, activityWords, cancelerWords, capabilityWords, sourceWords } from "@/run/facts";
 import { count, duration, isActive, money, number, statusOf, total } from "@/text/format";
 import { Dot } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
@@ -80,7 +81,8 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
   );
 }
 
-function RunSection({ agency, now: { envelope, state, run, loadedAt } }: { agency: string; now: ThreadNow }) {
+function RunSection({ agency, now }: { agency: string; now: ThreadNow }) {
+  const { envelope, state, run, loadedAt } = now;
   const { blueprints } = useAgency(agency);
   const clock = useNow();
   if (envelope === null) return null;
@@ -109,16 +111,11 @@ function RunSection({ agency, now: { envelope, state, run, loadedAt } }: { agenc
           of={allowed.timeMs}
           show={duration}
         />
-        {below > 0 && (
-          <Figure
-            name="Of subagents"
-            value={`${number(below)} tokens · ${money(children.costUsd)}`}
-            used={0}
-            of={null}
-          />
-        )}
-        <Figure name="Model" value={model ?? state?.model ?? ""} used={0} of={null} />
+        {below > 0 && <Figure name="Of subagents" value={`${number(below)} tokens · ${money(children.costUsd)}`} />}
+        <Figure name="Model" value={model ?? state?.model ?? ""} />
+        <RunFacts agency={agency} now={now} envelope={envelope} />
       </dl>
+      <Warnings envelope={envelope} />
       {attempts.length > 0 && (
         <details className={css.attempts}>
           <summary>{count(attempts.length, "failed attempt")}</summary>
@@ -135,16 +132,81 @@ function RunSection({ agency, now: { envelope, state, run, loadedAt } }: { agenc
   );
 }
 
+/** What a run tells about itself beside what it has used. */
+function RunFacts({ agency, now, envelope }: { agency: string; now: ThreadNow; envelope: RunEnvelope }) {
+  const clock = useNow();
+  const { waitingFor, canceledBy, resultSource, capabilitiesUsed } = envelope.meta;
+  const activity = activityNow(now);
+  const used = capabilityWords(capabilitiesUsed);
+  const { threads } = useAgency(agency);
+  return (
+    <>
+      {activity && (
+        <Figure
+          name="Now"
+          value={activityWords(activity)}
+          more={`Last sign of life ${duration(Math.max(0, clock - activity.heartbeatAt))} ago`}
+        />
+      )}
+      {waitingFor && (
+        <div>
+          <dt>Waits for you</dt>
+          <dd>
+            <Link href={to.thread(agency, waitingFor.threadId)}>
+              {threads.get(waitingFor.threadId)?.agentType ?? "a subagent"}
+            </Link>
+          </dd>
+        </div>
+      )}
+      {resultSource && <Figure name="Result from" value={sourceWords(resultSource)} />}
+      {canceledBy && <Figure name="Canceled by" value={cancelerWords(canceledBy)} />}
+      {used.length > 0 && <Figure name="Used" value={used.join(", ")} />}
+    </>
+  );
+}
+
+/** What went wrong, and what the run has survived. */
+function Warnings({ envelope: { errors, meta } }: { envelope: RunEnvelope }) {
+  return (
+    <>
+      {errors.length > 0 && (
+        <ul className={css.warnings} aria-label="Errors">
+          {errors.map((error) => (
+            <li key={error.code}>
+              <span className="bad">{error.code}</span>{" "}
+              {[error.kind, error.providerStatus && `HTTP ${error.providerStatus}`, error.requestId]
+                .filter(Boolean)
+                .join(" · ")}
+            </li>
+          ))}
+        </ul>
+      )}
+      {meta.warnings.length > 0 && (
+        <details className={css.attempts}>
+          <summary>{count(meta.warnings.length, "warning")}</summary>
+          <ul>
+            {meta.warnings.map((warning, at) => (
+              <li key={at}>
+                {warning.message} ({warning.kind})
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
 interface FigureProps {
   name: string;
   value: string;
-  used: number;
-  of: number | null | undefined;
+  used?: number;
+  of?: number | null | undefined;
   show?(n: number): string;
   more?: string;
 }
 
-function Figure({ name, value, used, of, show, more }: FigureProps) {
+function Figure({ name, value, used = 0, of, show, more }: FigureProps) {
   const part = of ? Math.min(1, used / of) : null;
   return (
     <div title={more}>

@@ -9,6 +9,8 @@ export type Area = (typeof AREAS)[number];
 const OF: Record<string, Area> = {
   run: "run",
   agent: "run",
+  runtime: "run",
+  capabilities: "run",
   model: "model",
   tool: "tool",
   hitl: "hitl",
