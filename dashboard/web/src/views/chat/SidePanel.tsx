@@ -165,8 +165,9 @@ function RunFacts({ agency, now, envelope }: { agency: string; now: ThreadNow; e
   );
 }
 
-/** What went wrong, and what the run has survived. */
-function Warnings({ envelope: { errors, meta } }: { envelope: RunEnvelope }) {
+/** What went wrong, and what the run has survived. Who canceled it is told elsewhere. */
+function Warnings({ envelope: { errors: all, meta } }: { envelope: RunEnvelope }) {
+  const errors = all.filter(({ kind }) => kind !== "canceled");
   return (
     <>
       {errors.length > 0 && (
