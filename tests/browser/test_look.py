@@ -42,6 +42,7 @@ VIEWS = {
     "inbox": "inbox",
     "blueprints": "blueprints/careful",
     "schedules": "schedules",
+    "shelves": "shelves/recipes?entry=rye.md",
     "settings": "settings",
     "chat": "t/{thread}",
     "graph": "t/{thread}/graph",
@@ -72,6 +73,7 @@ def busy(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[str
     ledger = tmp_path_factory.mktemp("look") / "ledger"
     with gateway.client() as http:
         agency = str(http.post("/agencies", json={"name": "bakery"}).json()["id"])
+        http.put(f"/agency/{agency}/shelf/recipes/rye.md", content=REPORT)
         thread = create(http, agency, *lines, agent="careful")
         finished(http, agency, thread)
         wanted = calls(("charge", {"ledger": str(ledger), "what": "bread"}))
