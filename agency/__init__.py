@@ -9,6 +9,7 @@ from agency.define.code import CallTool, CodeResult, CodeRunner
 from agency.define.context import ToolContext
 from agency.define.files import FileKeeper
 from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, RunEnd
+from agency.define.results import ToolResult
 from agency.define.system import AgentSystem
 from agency.define.tools import RetryPolicy, Tool, tool
 from agency.errors import (
@@ -142,6 +143,7 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolResult",
     "ToolSpec",
     "Usage",
     "VersionConflict",

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agency.errors import FailureKind
-from agency.messages import ToolCall, Usage
+from agency.messages import Image, ToolCall, Usage
 from agency.redaction import shown
 from agency.wire import Wire
 
@@ -229,8 +229,23 @@ def _shown(call: ToolCall, hidden: Hidden) -> dict[str, JsonValue]:
     }
 
 
-def tool_output(name: str, call_id: str, output: str) -> NewEvent:
-    return NewEvent(EventType.TOOL_OUTPUT, {"toolName": name, "callId": call_id, "output": preview(output)})
+def tool_output(
+    name: str, call_id: str, output: str, images: Sequence[Image] = (), files: Sequence[str] = ()
+) -> NewEvent:
+    """A call succeeded. Of images the event has what they are, of files their paths; the transcript has the images."""
+    data: dict[str, JsonValue] = {"toolName": name, "callId": call_id, "output": preview(output)}
+    if images:
+        data["images"] = [_described(image) for image in images]
+    if files:
+        data["files"] = list(files)
+    return NewEvent(EventType.TOOL_OUTPUT, data)
+
+
+def _described(image: Image) -> JsonValue:
+    if image.url is not None:
+        return {"url": image.url}
+    data = image.data or ""
+    return {"mediaType": image.media_type, "bytes": len(data) * 3 // 4 - data.count("=", -2)}
 
 
 def tool_error(name: str, call_id: str, error: str, kind: FailureKind | Literal["canceled"]) -> NewEvent:

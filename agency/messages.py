@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
@@ -14,7 +15,11 @@ MESSAGE_CHARS = 1_000_000
 IMAGE_BYTES = 5_000_000
 """The largest image that is accepted; providers refuse larger ones."""
 
+IMAGES_MOST = 20
+"""The most images that one message or one tool's result may have."""
+
 Role = Literal["system", "user", "assistant", "tool"]
+MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
 class ToolCall(Wire):
@@ -29,9 +34,16 @@ class ToolCall(Wire):
 class Image(Wire):
     """A picture: its bytes in base64 (`data`, with their `media_type`), or an address where the provider gets it."""
 
-    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"] | None = None
+    media_type: MediaType | None = None
     data: Annotated[str, Field(max_length=IMAGE_BYTES * 4 // 3 + 4)] | None = None
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2_000)] | None = None
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """A picture in one of the four formats; `ValueError` if it is in none of them."""
+        if (media_type := _media_type(content)) is None:
+            raise ValueError("an image is a PNG, a JPEG, a GIF or a WebP, and this is none of them")
+        return cls(media_type=media_type, data=base64.b64encode(content).decode())
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:
@@ -42,6 +54,17 @@ class Image(Wire):
         return self
 
 
+def _media_type(content: bytes) -> MediaType | None:
+    """The format of a picture, by how its bytes begin."""
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if content.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if content.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
+
+
 class Message(Wire):
     """`origin` names the middleware that added it; a `transient` message is shown to the next model call only."""
 
@@ -49,7 +72,7 @@ class Message(Wire):
     role: Role
     content: str = ""
     images: tuple[Image, ...] = ()
-    """A user's."""
+    """A user's, or those that a tool returned."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     origin: str | None = None

@@ -41,6 +41,8 @@ class Ran:
     outcome: CallOutcome | ToolError
     staged: Draft
     spawned: bool
+    files: dict[str, str | bytes]
+    """What came with the result, for the agent to keep."""
 
 
 async def offload(host: str, settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
@@ -64,6 +66,7 @@ async def offload(host: str, settings: Settings, tool: Tool, args: JsonValue, co
             continue
         context.store.absorb(ran.staged)
         context.spawned = ran.spawned
+        context.returned_files = ran.files
         if isinstance(ran.outcome, ToolError):
             raise ran.outcome
         return ran.outcome
@@ -96,7 +99,7 @@ def _run(host: str, settings: Settings, name: str, args: JsonValue, context: Too
     with handed(values):
         outcome = _outcome(tool, args, context)
     context.store.remove_secrets(NOTHING)
-    return Ran(outcome, context.store, context.spawned)
+    return Ran(outcome, context.store, context.spawned, context.returned_files)
 
 
 def _outcome(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome | ToolError:
@@ -104,7 +107,7 @@ def _outcome(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome |
     try:
         arguments = arguments_for(tool, args, context)
         result = tool.function(**arguments)
-        return without_values(as_outcome(asyncio.run(result) if tool.is_async else result))
+        return without_values(as_outcome(asyncio.run(result) if tool.is_async else result, context))
     except ToolError as error:
         error.args = (without_secrets(str(error)),)
         return error

@@ -7,15 +7,14 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from agency.api.body import Body
-from agency.messages import MESSAGE_CHARS, Image, Message, Role
+from agency.messages import IMAGES_MOST, MESSAGE_CHARS, Image, Message, Role
 
-IMAGES_MOST = 20
 MESSAGES_MOST = 10_000
 """In one request. A conversation that is imported comes in one."""
 
 
 class ChatMessage(Body, Message):
-    """A message: text, images, or both. Only a user's message has images.
+    """A message: text, images, or both. Users' messages and results of tools have images.
 
     The roles `assistant`, with its `toolCalls`, and `tool`, with the `toolCallId` that it is the result of, are for a
     conversation that took place elsewhere. A message from a thread's state can be sent as it is.

@@ -1,4 +1,7 @@
-"""From a function's signature to the arguments that a model may send it: a JSON schema, and checked values."""
+"""The arguments that a model may send to a tool: a JSON schema, and checked values.
+
+They come from a function's signature (`Arguments`), or from a schema that is there already (`SchemaArguments`).
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,31 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 import docstring_parser
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, PydanticUserError, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic import create_model as create_pydantic_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 
 from agency.define.context import ToolContext
 from agency.errors import DefinitionError, InvalidInput
+from agency.json_schema import Schema, problems, validator
+from agency.validation import valid
 from agency.wire import explain
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator
 
 AnyFunction = Callable[..., Any]  # whatever people write tools with
 
@@ -34,8 +51,7 @@ class Arguments:
 
     def bind(self, tool: str, args: JsonValue) -> dict[str, Any]:
         """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""
-        if not isinstance(args, Mapping):
-            raise InvalidInput(f"the arguments of {tool} must be a JSON object, not {args!r:.200}")
+        _check_object(tool, args)
         try:
             bound = self.model.model_validate(args)
         except ValidationError as error:
@@ -50,6 +66,47 @@ class Arguments:
         except Exception:  # the model wrote them, and a user's validator may raise anything
             return args
         return {_name_in_schema(self.model.model_fields[name]): value for name, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaArguments:
+    """What a JSON schema says. All of them are one value for the function, as the model has sent it."""
+
+    schema: Schema
+    checker: Draft202012Validator
+    context_parameter: ClassVar[str] = "ctx"
+
+    @classmethod
+    def of(cls, schema: Mapping[str, JsonValue], where: str) -> SchemaArguments:
+        """Read a schema. One that cannot be used raises `DefinitionError`, which begins with `where`."""
+        try:
+            checked = valid(_SCHEMA, dict(schema), "schema")
+            whole = {"type": "object", **checked}
+            checker = validator(whole, "its schema", mask="the value")  # what a model sends may be a secret
+        except InvalidInput as error:
+            raise DefinitionError(f"{where}: {error}") from error
+        if whole["type"] != "object":
+            raise DefinitionError(f'{where}: its schema must be of "type": "object", not {whole["type"]!r:.100}')
+        return cls(whole, checker)
+
+    def bind(self, tool: str, args: JsonValue) -> dict[str, Any]:
+        """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""
+        _check_object(tool, args)
+        if wrong := list(problems(self.checker, args)):
+            raise InvalidInput(f"wrong arguments for {tool}: {'; '.join(wrong)}")
+        return {"args": args}
+
+    def stated(self, args: JsonValue) -> JsonValue:
+        """The arguments as the function will get them."""
+        return args
+
+
+def _check_object(tool: str, args: JsonValue) -> None:
+    if not isinstance(args, Mapping):
+        raise InvalidInput(f"the arguments of {tool} must be a JSON object, not {args!r:.200}")
+
+
+_SCHEMA: TypeAdapter[Schema] = TypeAdapter(dict[str, JsonValue])
 
 
 def arguments_of(function: AnyFunction, where: str, caller_locals: Mapping[str, Any]) -> Arguments:

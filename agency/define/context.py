@@ -49,6 +49,8 @@ class ToolContext:
     """Where the tool's secrets are. The values are nowhere in here: a context is sent to other processes."""
     starting: set[str] = field(default_factory=set)
     """The children that calls which run just now have started."""
+    returned_files: dict[str, str | bytes] = field(default_factory=dict)
+    """What came with the call's `ToolResult`; the agent keeps it, if it keeps files."""
     spawned: bool = False
     deferred: bool = False
     sent: int = 0

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from agency.errors import InvalidInput
-from agency.json_schema import Schema, validator
+from agency.json_schema import PROBLEMS, Schema, problems, validator
 from agency.messages import ToolCall
 from agency.models.interface import ToolSpec
 from agency.turn.effects import ModelReply, Output
@@ -32,7 +31,6 @@ TOOL = "submit_result"
 FIELD = "result"
 """Where the value is, if it is no object: APIs want one around it."""
 SCHEMA_CHARS = 100_000
-PROBLEMS = 5
 ALONE = "hand in the result alone, once the other calls have their results"
 _DESCRIPTION = "Hand in the result of your work. Call this, and no other tool beside it, when you are done."
 SHARED = ("$defs", "definitions")
@@ -145,17 +143,14 @@ def _from_call(call: ToolCall, schema: Schema, model: type[BaseModel] | None) ->
 def _checked(value: JsonValue, schema: Schema, model: type[BaseModel] | None, call: str | None) -> Output:
     if not _is_object(schema) and isinstance(value, dict) and value.keys() == {FIELD}:
         value = value[FIELD]
-    problems = list(_problems(value, schema, model))
-    if problems:
-        return Output(code="ERR_JSON_OUTPUT_SCHEMA", problem="; ".join(problems[:PROBLEMS]), call=call)
+    if found := list(_problems(value, schema, model)):
+        return Output(code="ERR_JSON_OUTPUT_SCHEMA", problem="; ".join(found[:PROBLEMS]), call=call)
     return Output(value=value, call=call)
 
 
 def _problems(value: JsonValue, schema: Schema, model: type[BaseModel] | None) -> Iterator[str]:
-    found = list(islice(validator(schema).iter_errors(value), PROBLEMS))
-    for problem in found:
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.instance_path)
-        yield f"${where}: {problem.message:.300}"
+    found = list(problems(validator(schema), value))
+    yield from found
     if model is not None and not found:  # it may ask for more than a schema can say
         try:
             model.model_validate(value)

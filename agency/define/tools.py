@@ -6,15 +6,17 @@
 
 The JSON schema comes from the type hints and the descriptions from the docstring, once, when the tool is defined: a
 function that cannot be a tool fails there. A parameter annotated with `ToolContext` gets the call's context and is
-not part of the schema.
+not part of the schema. What has a schema already, such as a tool of another server, is made a tool by
+`Tool.from_schema`.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args, overload
 
@@ -23,7 +25,8 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError,
 from typing_extensions import TypedDict, Unpack
 
 from agency.backoff import Backoff
-from agency.define.arguments import AnyFunction, Arguments, arguments_of
+from agency.define.arguments import AnyFunction, Arguments, SchemaArguments, arguments_of
+from agency.define.context import ToolContext
 from agency.errors import DefinitionError
 from agency.models.interface import ToolSpec
 from agency.redaction import secret_names
@@ -34,6 +37,8 @@ from agency.wire import explain
 RiskRule = Callable[[Mapping[str, Any]], Risk]
 """How risky a call with these arguments is."""
 InDoubt = Literal["report", "ask", "rerun"]
+SchemaCall = Callable[[dict[str, Any], ToolContext], object | Awaitable[object]]
+"""What a tool with a schema runs. It gets the arguments as the model has sent them, and the call's context."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
@@ -63,6 +68,28 @@ class RayOptions(TypedDict, total=False):
     runtime_env: dict[str, JsonValue]
 
 
+@with_config(ConfigDict(extra="forbid", strict=True))
+class CallOptions(TypedDict, total=False):
+    """How calls of a tool are treated. See `tool`."""
+
+    safe: bool
+    idempotent: bool
+    in_doubt: InDoubt
+    risk: Risk | RiskRule
+    timeout: Annotated[float, Field(gt=0)] | None
+    retry: RetryPolicy | None
+    ray: RayOptions | None
+    secrets: Mapping[str, Secret]
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class ToolOptions(CallOptions, total=False):
+    """See `tool`."""
+
+    name: str
+    description: str
+
+
 @dataclass(frozen=True)
 class Tool:
     """A function with what the runtime needs to know about it. See `tool` for the options."""
@@ -70,7 +97,7 @@ class Tool:
     name: str
     function: AnyFunction
     spec: ToolSpec
-    arguments: Arguments
+    arguments: Arguments | SchemaArguments
     is_async: bool
     safe: bool = False
     idempotent: bool = True
@@ -82,6 +109,34 @@ class Tool:
     hidden: tuple[str, ...] = ()
     """The arguments that people are not shown."""
     secrets: Mapping[str, Secret] = field(default_factory=dict)
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        json_schema: Mapping[str, JsonValue],
+        call: SchemaCall,
+        **options: Unpack[CallOptions],
+    ) -> Tool:
+        """Make a tool of a JSON schema, for what has no Python signature: a tool of another server, or one that is
+        known only at run time.
+
+        `json_schema` describes an object, whose properties are the arguments. They are checked against it before
+        `call(args, ctx)` runs, sync or async; properties that are `writeOnly`, or have the format `password`, are not
+        shown to people. The `options` are those of `tool`.
+        """
+        where = f"tool {name!r}"
+        if not callable(call):
+            raise DefinitionError(f"{where}: `call` is a function of the arguments and the context, not {call!r:.100}")
+
+        def function(args: dict[str, Any], ctx: ToolContext) -> object:
+            return call(args, ctx)
+
+        plain = call if inspect.isroutine(call) or isinstance(call, functools.partial) else type(call).__call__
+        is_async = inspect.iscoroutinefunction(plain)
+        arguments = SchemaArguments.of(json_schema, where)
+        return _made(where, name, description, function, arguments, is_async, {**options})
 
     def risk_of(self, args: JsonValue) -> Risk:
         """How risky a call is; a rule that fails, or says what is no risk, does not make it less so."""
@@ -105,22 +160,6 @@ class Tool:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, for tests and for other Python code."""
         return self.function(*args, **kwargs)
-
-
-@with_config(ConfigDict(extra="forbid", strict=True))
-class ToolOptions(TypedDict, total=False):
-    """See `tool`."""
-
-    name: str
-    description: str
-    safe: bool
-    idempotent: bool
-    in_doubt: InDoubt
-    risk: Risk | RiskRule
-    timeout: Annotated[float, Field(gt=0)] | None
-    retry: RetryPolicy | None
-    ray: RayOptions | None
-    secrets: Mapping[str, Secret]
 
 
 @overload
@@ -161,25 +200,40 @@ def as_tool(function: AnyFunction, caller_locals: Mapping[str, Any], options: To
         raise DefinitionError(f"a tool is made of a function, not of {function!r}")
     code = getattr(function, "__code__", None)
     where = f"tool {function.__name__!r}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
-    try:
-        given: dict[str, Any] = {**_OPTIONS.validate_python(options)}
-    except ValidationError as error:
-        raise DefinitionError(f"{where}: {explain(error)}") from error
+    given: dict[str, Any] = {**options}
     called = given.pop("name", function.__name__)
-    if not _NAME.fullmatch(called):
-        raise DefinitionError(f"{where}: a tool's name has 1 to 64 letters, digits, '-' and '_', not {called!r}")
-    if "in_doubt" in given and given.get("idempotent", True):
-        raise DefinitionError(f"{where}: in_doubt is for tools with idempotent=False")
     arguments = arguments_of(function, where, caller_locals)
     summary = given.pop("description", None) or docstring_parser.parse(function.__doc__ or "").description or ""
+    return _made(where, called, summary, function, arguments, inspect.iscoroutinefunction(function), given)
+
+
+def _made(
+    where: str,
+    name: str,
+    description: str,
+    function: AnyFunction,
+    arguments: Arguments | SchemaArguments,
+    is_async: bool,
+    options: dict[str, Any],
+) -> Tool:
+    """The tool, its name and its options checked."""
+    try:
+        given = {**_OPTIONS.validate_python({"name": name, "description": description, **options})}
+    except ValidationError as error:
+        raise DefinitionError(f"{where}: {explain(error)}") from error
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(f"{where}: a tool's name has 1 to 64 letters, digits, '-' and '_', not {name!r}")
+    if "in_doubt" in given and given.get("idempotent", True):
+        raise DefinitionError(f"{where}: in_doubt is for tools with idempotent=False")
+    treated: dict[str, Any] = {option: given[option] for option in given if option not in ("name", "description")}
     return Tool(
-        name=called,
+        name=name,
         function=function,
-        spec=ToolSpec(name=called, description=summary.strip(), parameters=arguments.schema),
+        spec=ToolSpec(name=name, description=description.strip(), parameters=arguments.schema),
         arguments=arguments,
-        is_async=inspect.iscoroutinefunction(function),
+        is_async=is_async,
         hidden=secret_names(arguments.schema),
-        **given,
+        **treated,
     )
 
 

@@ -11,14 +11,17 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.results import ToolResult
 from agency.define.system import declared_by
 from agency.define.tools import Tool
 from agency.errors import HookFailed, Interrupted, InvalidInput, ToolError
+from agency.messages import Image
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
 from agency.secrets import free_of_secrets, without_secrets
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
+from agency.thread.files import keep_files, keeps_files
 from agency.thread.pipeline import Pipeline
 from agency.thread.run_facts import TOOL_RESULT_CUT
 from agency.thread.workers import TimedOut, in_worker_thread, is_ours, what_failed, within
@@ -110,7 +113,25 @@ class CallRunner:
         except HookFailed as error:
             return Failure(kind="internal", source="middleware", message=str(error))
         context = self._context(pending, tool, draft, run, effect)
-        return await self._invoke(tool, pending.call.args, context, _least(tool.timeout, limit_s))
+        outcome = await self._invoke(tool, pending.call.args, context, _least(tool.timeout, limit_s))
+        if context.returned_files and isinstance(outcome, Success):
+            return await self._keep(tool, draft, context.returned_files, outcome)
+        return outcome
+
+    async def _keep(
+        self, tool: Tool, draft: Draft, files: Mapping[str, str | bytes], outcome: Success
+    ) -> Success | Failure:
+        """Hand files that came with a result to the agent's file keepers, and tell the model of them."""
+        listed = ", ".join(f"{path} ({_size(content)} bytes)" for path, content in files.items())
+        if not keeps_files(self._pipeline):
+            return replace(outcome, content=_joined(outcome.content, f"(You have no filesystem to keep: {listed})"))
+        try:
+            await keep_files(self._pipeline, draft, files)
+        except InvalidInput as error:
+            return Failure(kind="execution", message=f"{tool.name} returned what cannot be kept: {error}")
+        except HookFailed as error:
+            return Failure(kind="internal", source="middleware", message=str(error))
+        return replace(outcome, content=_joined(outcome.content, f"(Kept as files: {listed})"), files=tuple(files))
 
     def _context(self, pending: PendingCall, tool: Tool, draft: Draft, run: int, effect: int) -> ToolContext:
         return ToolContext(
@@ -191,12 +212,12 @@ async def perform(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutc
     """The call itself. What it returns is turned into text here too: that may be the longest part of it."""
     arguments = arguments_for(tool, args, context)
     if tool.is_async:
-        return as_outcome(await tool.function(**arguments))
-    return await in_worker_thread(lambda: as_outcome(tool.function(**arguments)))
+        return as_outcome(await tool.function(**arguments), context)
+    return await in_worker_thread(lambda: as_outcome(tool.function(**arguments), context))
 
 
-def as_outcome(result: object) -> CallOutcome:
-    """What a tool has returned, as the outcome of its call."""
+def as_outcome(result: object, context: ToolContext) -> CallOutcome:
+    """What a tool has returned, as the outcome of its call. Files that came with it are left in the context."""
     match result:
         case Deferred():
             return result
@@ -208,6 +229,10 @@ def as_outcome(result: object) -> CallOutcome:
         case Fail(message=message):
             said = sayable_text(str(message))
             return Success(content=said, control=Fail(message=said))
+        case Image():
+            return _taken_apart(ToolResult(images=(result,)), context)
+        case ToolResult():
+            return _taken_apart(result, context)
         case _:
             return Success(content=_text(result))
 
@@ -228,10 +253,29 @@ def without_values(outcome: CallOutcome) -> CallOutcome:
             return outcome
 
 
+def _taken_apart(result: ToolResult, context: ToolContext) -> Success | Failure:
+    try:
+        images, files = result.checked()
+    except InvalidInput as error:
+        return Failure(kind="execution", message=f"the tool returned what cannot be used: {error}")
+    for path, content in files.items():
+        free = without_secrets(sayable_text(content)) if isinstance(content, str) else content
+        context.returned_files[without_secrets(sayable_text(path))] = free
+    return Success(content=_text(result.content), images=images)
+
+
 def _text(value: object) -> str:
     text = without_secrets(sayable_text(value) if isinstance(value, str) else to_json(value).decode())
     left_out = len(text) - RESULT_CHARS
     return text if left_out <= 0 else f"{text[:RESULT_CHARS]}\n… ({left_out} more characters were cut)"
+
+
+def _size(content: str | bytes) -> int:
+    return len(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
+
+
+def _joined(content: str, note: str) -> str:
+    return f"{content}\n{note}" if content else note
 
 
 def _tool_failure(tool: Tool, attempt: int, error: ToolError) -> Failure:

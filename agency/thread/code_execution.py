@@ -33,7 +33,7 @@ from agency.thread.pipeline import Pipeline, Review
 from agency.thread.run_endings import aborted_by
 from agency.thread.workers import TimedOut, is_ours, what_failed, within
 from agency.turn.effects import CodeCall, CodeRan, ExecCode, ModelReply, PendingCall
-from agency.turn.outcomes import CallOutcome, Failure, Settled
+from agency.turn.outcomes import CallOutcome, Failure, Settled, Success
 from agency.wire import sayable, sayable_text
 
 NOT_FROM_CODE = "this call needs a person's approval: call the tool yourself, not from code"
@@ -177,5 +177,6 @@ class CodeExecution:
             except (HookFailed, StoreError) as error:
                 self._failed = self._failed or error
                 raise
-        self._made.append(CodeCall(id=call.id, name=name, outcome=outcome))
+        shown = replace(outcome, images=()) if isinstance(outcome, Success) else outcome  # the code has them
+        self._made.append(CodeCall(id=call.id, name=name, outcome=shown))
         return outcome

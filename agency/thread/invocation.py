@@ -7,8 +7,6 @@ refuses what a thread does not take. From there the value travels as it is, betw
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -18,10 +16,10 @@ from pydantic import StringConstraints, TypeAdapter
 from agency.define.output import OutputType, as_schema
 from agency.errors import InvalidInput, TooLarge
 from agency.json_schema import Schema
-from agency.messages import IMAGE_BYTES, MESSAGE_CHARS, Image, Message
+from agency.messages import MESSAGE_CHARS, Message
 from agency.store.draft import When
 from agency.turn.state import Limits
-from agency.validation import valid
+from agency.validation import check_image, valid
 from agency.wire import sayable_text
 
 _KEY = TypeAdapter(Annotated[str, StringConstraints(strict=True, min_length=1, max_length=256)])
@@ -97,18 +95,6 @@ def _check_message(message: Message, longest: int) -> None:
     if not (message.content.strip() or message.images):
         raise InvalidInput("the message is empty")
     for image in message.images:
-        _check_image(image)
+        check_image(image)
     if len(message.content) > longest:
         raise TooLarge(f"the message has {len(message.content)} characters; {longest} are accepted")
-
-
-def _check_image(image: Image) -> None:
-    """Decode the image's bytes: providers refuse what is not base64, is empty or is too large."""
-    try:
-        size = len(base64.b64decode(image.data or "", validate=True))
-    except binascii.Error:
-        raise InvalidInput("an image's `data` is base64, and this is not") from None
-    if image.url is None and not size:
-        raise InvalidInput("an image is empty")
-    if size > IMAGE_BYTES:
-        raise TooLarge(f"an image has {size} bytes; {IMAGE_BYTES} are accepted")

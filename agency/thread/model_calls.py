@@ -163,8 +163,10 @@ class ModelCaller:
         surface = self._surface[1]
         model, name = self._system.model(wanted.model, self._providers())
         messages = self._messages(wanted, surface)
-        if described(model) is not None and "images" not in capabilities(model, name) and _has_images(messages):
-            raise ModelError(f"{wanted.model} takes no images", model_code="ERR_CAPABILITY")
+        if described(model) is not None and _has_images(messages) and "images" not in capabilities(model, name):
+            messages = [without_images(message) if message.role == "tool" else message for message in messages]
+            if _has_images(messages):
+                raise ModelError(f"{wanted.model} takes no images", model_code="ERR_CAPABILITY")
         tools, special = surface.tools, dict[str, object]()
         if wanted.final:
             special["tool_choice"] = "none"
@@ -197,6 +199,15 @@ class ModelCaller:
 
 def _has_images(messages: Sequence[Message]) -> bool:
     return any(message.images for message in messages)
+
+
+def without_images(message: Message) -> Message:
+    """A tool's result for a model that takes no images: it reads that there are some. A run must not end because of
+    what a tool returned, while a user who sends an image to such a model has to know."""
+    if not message.images:
+        return message
+    note = f"({len(message.images)} image(s) came with this, which you cannot see.)"
+    return message.model_copy(update={"images": (), "content": f"{message.content}\n{note}".lstrip("\n")})
 
 
 def _checked(reply: ModelReply) -> ModelReply:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
 
 from agency.messages import Message
 from agency.redaction import shown
@@ -61,12 +61,16 @@ def tool_message(pending: PendingCall, outcome: Settled) -> Message:
     if pending.edited:
         args = shown(pending.call.args, pending.hidden, longest=None)
         edited = f"(A person changed the arguments to {args}.)\n"
-    return Message(
+    said = Message(
         role="tool",
         content=edited + outcome.text,
         tool_call_id=pending.id,
         meta=None if outcome.status == "success" else {"status": outcome.status},
     )
+    if outcome.status == "success" and (outcome.images or outcome.files):
+        meta: JsonValue = {"files": list(outcome.files)} if outcome.files else None
+        return said.model_copy(update={"images": outcome.images, "meta": meta})
+    return said
 
 
 class ToolsMode:
@@ -111,7 +115,7 @@ class CodeMode(ToolsMode):
         return not reply.tool_calls and self._BLOCK.search(text) is not None
 
     def on_code(self, ran: CodeRan) -> list[Action]:
-        meta: JsonValue = {"calls": [asdict(call) for call in ran.calls]} if ran.calls else None
+        meta: JsonValue = {"calls": to_jsonable_python(ran.calls)} if ran.calls else None
         said: list[Action] = [
             KeepState(ran.state),
             Say((Message(role="user", content=f"Output:\n{ran.output}", origin="code", meta=meta),)),

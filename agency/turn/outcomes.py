@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from agency.errors import FailureKind
+from agency.messages import Image
 from agency.wire import CHECKED
 
 FailureSource = Literal["runtime", "tool", "middleware", "policy", "cancellation"]
@@ -47,6 +48,10 @@ class Success:
     status: Literal["success"] = "success"
     content: str
     control: Control | None = None
+    images: tuple[Image, ...] = ()
+    """What the model sees beside the text."""
+    files: tuple[str, ...] = ()
+    """The paths under which the agent keeps files that came with it."""
 
     @property
     def text(self) -> str:

@@ -287,6 +287,23 @@ async def test_images_are_sent_by_bytes_and_by_address(server: ModelServer) -> N
     ]
 
 
+async def test_images_of_results_are_sent_in_the_results(server: ModelServer) -> None:
+    server.add(Reply(text=("A cat.",)))
+    cat = Image(media_type="image/png", data="aGk=")
+    messages = [
+        Message(role="user", content="Look."),
+        Message(role="assistant", tool_calls=(ToolCall(id="1", name="look"), ToolCall(id="2", name="look"))),
+        Message(role="tool", content="seen", tool_call_id="1", images=(cat,)),
+        Message(role="tool", content="", tool_call_id="2", images=(cat,)),
+    ]
+    await ask("anthropic", messages)
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    assert unmarked(server.requests[0].body["messages"][-1]["content"]) == [
+        {"type": "tool_result", "tool_use_id": "1", "content": [text("seen"), picture]},
+        {"type": "tool_result", "tool_use_id": "2", "content": [picture]},
+    ]
+
+
 @pytest.mark.parametrize(
     ("choice", "sent"),
     [

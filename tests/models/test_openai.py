@@ -169,6 +169,36 @@ async def test_images_are_sent_by_bytes_and_by_address(server: ModelServer) -> N
     ]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_images_of_results_follow_in_a_message_of_the_user(server: ModelServer, elsewhere: bool) -> None:
+    server.add(Reply(text=("A cat.",)))
+    cat, dog = Image(media_type="image/png", data="aGk="), Image(url="https://example.org/dog.jpg")
+    messages = [
+        Message(role="user", content="Look."),
+        Message(role="assistant", tool_calls=(ToolCall(id="1", name="look"), ToolCall(id="2", name="find"))),
+        Message(role="tool", content="seen", tool_call_id="1", images=(cat,)),
+        Message(role="tool", content="found", tool_call_id="2", images=(dog,)),
+        Message(role="user", content="And?"),
+    ]
+    entry = Provider(api="openai", base_url=f"{server.url}/v1") if elsewhere else None
+    await ask("openai", messages, entry=entry)
+    sent = server.requests[0].body["messages"][3:]
+    shown = [
+        {"type": "text", "text": "(Images that look returned:)"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+        {"type": "text", "text": "(Images that find returned:)"},
+        {"type": "image_url", "image_url": {"url": "https://example.org/dog.jpg"}},
+    ]
+    assert sent[:2] == [
+        {"role": "tool", "tool_call_id": "1", "content": "seen"},
+        {"role": "tool", "tool_call_id": "2", "content": "found"},
+    ]
+    if elsewhere:  # where user and assistant take turns
+        assert sent[2:] == [{"role": "user", "content": [*shown, {"type": "text", "text": "And?"}]}]
+    else:
+        assert sent[2:] == [{"role": "user", "content": shown}, {"role": "user", "content": "And?"}]
+
+
 @pytest.mark.parametrize(
     ("choice", "sent"),
     [

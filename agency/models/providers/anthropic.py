@@ -310,7 +310,8 @@ def _call(call: ToolCall, name: str) -> Json:
 
 
 def _result(result: Message, name: str) -> Json:
-    block: Json = {"type": "tool_result", "tool_use_id": name, "content": result.content}
+    said = [*_text(result.content), *(_image(image) for image in result.images)] if result.images else result.content
+    block: Json = {"type": "tool_result", "tool_use_id": name, "content": said}
     failed = isinstance(result.meta, dict) and "status" in result.meta
     return {**block, "is_error": True} if failed else block
 

@@ -183,6 +183,8 @@ def _messages(system: str, messages: Sequence[Message], model: str, *, in_turns:
             sent += _assistant(message, names, replayed(message, model) if working else {})
             answers = zip(names, results, strict=True)
             sent += [{"role": "tool", "tool_call_id": name, "content": each.content} for name, each in answers]
+            if pictures := _pictures(message, results):
+                _add(sent, pictures, in_turns)
             continue
         working = working and message.role != "user"
         if message.role == "system" and not in_turns:
@@ -209,6 +211,15 @@ def _said(message: Message) -> str | list[Json]:
     if not message.images:
         return text if text.strip() else ""
     return [*_parts(text), *(_image(image) for image in message.images)]
+
+
+def _pictures(message: Message, results: Sequence[Message]) -> list[Json]:
+    """The images of tools' results. The API takes text in a result and nothing else, so they follow as the user's."""
+    shown: list[Json] = []
+    for call, result in zip(message.tool_calls, results, strict=True):
+        if result.images:
+            shown += [*_parts(f"(Images that {called(call)} returned:)"), *(_image(image) for image in result.images)]
+    return shown
 
 
 def _parts(content: str | list[Json]) -> list[Json]:
