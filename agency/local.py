@@ -222,7 +222,8 @@ class LocalRuntime:
 
     async def _spawn(self, order: Spawn) -> None:
         try:
-            blueprint = self._blueprint(order.agent_type)
+            own = order.blueprint
+            blueprint = self._blueprint(order.agent_type) if own is None else Blueprint.model_validate(own)
             metadata = _metadata(order.to, blueprint).model_copy(
                 update={"agency_id": order.agency_id, "request": order.request, "parent": order.parent}
             )

@@ -1,4 +1,5 @@
-"""Subagents: `task` gives a piece of work to another agent, in a thread of its own, and waits for its report.
+"""Subagents: `task` gives a piece of work to another agent, in a thread of its own, and waits for its report. The other
+agent may be a copy of the one that asks: what it reads and tries on the way stays out of this conversation.
 
 Several calls in one reply run in parallel. However the child ends, that is the result of the call. A task in the
 background has no call that waits for it: a note says when it has ended.
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 from pydantic.alias_generators import to_camel
 
 from agency import (
@@ -29,23 +30,34 @@ from agency import (
 from middleware.filesystem import files_of
 
 PROMPT = """\
-Give self-contained pieces of work to other agents with `task`. They see nothing of this conversation: the description \
-must say all they need and what to report; `files` are copied to them, `returnFiles` come back with the report. Call \
-`task` several times in one reply to have them work in parallel. With `background`, you go on at once: a note tells \
-you when such a task has ended, `check_tasks` what has come of them, `wait_for_tasks` waits, `cancel_task` calls one \
-back. If another agent started you, end no run while background tasks work whose results you need: they end with it. \
-`send_message` says something to an agent that is at work."""
+Give self-contained pieces of work to other agents, or to copies of yourself, with `task`. They see nothing of this \
+conversation: the description must say all they need and what to report; `files` are copied to them, `returnFiles` \
+come back with the report. Call `task` several times in one reply to have them work in parallel. With `background`, \
+you go on at once: a note tells you when such a task has ended, `check_tasks` what has come of them, `wait_for_tasks` \
+waits, `cancel_task` calls one back. If another agent started you, end no run while background tasks work whose \
+results you need: they end with it. `send_message` says something to an agent that is at work."""
+
+COPY = "general-purpose"
+"""How an agent may name a copy of itself, besides by its own name; unless an agent of the system is called so."""
 
 Milliseconds = Annotated[int, Field(ge=1, lt=2**53)]
 
 
+Subagent = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Blueprint, Tag("blueprint")],
+    Discriminator(lambda given: "name" if isinstance(given, str) else "blueprint"),
+]
+"""An agent by its name, or one that is defined here, for this agent only."""
+
+
 class SubagentsConfig(BaseModel):
-    """`subagents` names the agents that may be used; left out, it is every other active one. A thread may have so many
-    children at work at once, and a family so many generations below the first thread."""
+    """`subagents` are the agents that may be used, by name or as blueprints of their own; left out, they are every
+    active agent and a copy of the agent itself. A thread may have so many children at work at once, and a family so
+    many generations below the first thread."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
-    subagents: tuple[str, ...] | None = None
+    subagents: tuple[Subagent, ...] | None = None
     max_running: int = Field(default=20, ge=1)
     max_depth: int = Field(default=5, ge=1)
 
@@ -65,19 +77,18 @@ async def task(
         Field(alias="returnFiles", description="Paths of its files that you get when it is done, in place of yours."),
     ] = (),
 ) -> Deferred | str:
-    """Give a piece of work to another agent and get its report."""
+    """Give a piece of work to another agent, or to a copy of yourself, and get its report."""
     section = SubagentsConfig.model_validate(ctx.config.get("subagents", {}))
-    usable = _usable(section, ctx.agents, ctx.thread.agent_type)
+    usable = _usable(section, ctx.agents, ctx.blueprint)
     if subagent_type not in usable:
         known = ", ".join(usable) or "none"
         raise ToolError(f"there is no agent {subagent_type!r} to use; there are: {known}", kind="invalid_request")
     _check_limits(section, ctx)
-    handed = _contents(ctx, files)
+    handed, agent = _contents(ctx, files), usable[subagent_type]
+    chosen = subagent_type if ctx.agents.get(subagent_type) is agent else agent
     if not background:
-        return ctx.spawn(subagent_type, description, timeout_ms=timeout_ms, files=handed, returns=return_files)
-    child = ctx.spawn_in_background(
-        subagent_type, description, timeout_ms=timeout_ms, files=handed, returns=return_files
-    )
+        return ctx.spawn(chosen, description, timeout_ms=timeout_ms, files=handed, returns=return_files)
+    child = ctx.spawn_in_background(chosen, description, timeout_ms=timeout_ms, files=handed, returns=return_files)
     return f"Started task {child} in the background."
 
 
@@ -141,23 +152,46 @@ async def send_message(
     return "Sent."
 
 
-def _usable(section: SubagentsConfig, agents: Mapping[str, Blueprint], own: str) -> dict[str, Blueprint]:
-    named = section.subagents
-    return {name: agent for name, agent in agents.items() if (name in named if named is not None else name != own)}
+def _usable(section: SubagentsConfig, agents: Mapping[str, Blueprint], own: Blueprint) -> dict[str, Blueprint]:
+    """Whom an agent may give work to, by name."""
+    copy = own.model_copy(update={"output_schema": None})  # that is for the whole of the work, and this is a part
+    known = {COPY: copy, **agents, own.name: copy}
+    if section.subagents is None:
+        return {
+            **{name: agent for name, agent in known.items() if agent is not copy},
+            own.name: copy,
+            COPY: known[COPY],
+        }
+    found: dict[str, Blueprint] = {}
+    for each in section.subagents:
+        if isinstance(each, Blueprint):
+            found |= {each.name: each} if each.status == "active" else {}
+        elif each in known:
+            found[each] = known[each]
+    return found
 
 
-def _task_tool(usable: Mapping[str, Blueprint]) -> Tool:
-    """`task`, with the agents that this thread may use in its schema."""
-    listed = "\n".join(f"- {name}: {agent.description}".removesuffix(": ") for name, agent in usable.items())
+def _task_tool(usable: Mapping[str, Blueprint], own: str, section: SubagentsConfig, depth: int) -> Tool:
+    """`task`, with the agents that this thread may use in its schema, and how far that goes."""
+    copies = [name for name in usable if name in (own, COPY) and usable[name] is usable.get(own)]
+    others = [name for name in usable if name not in copies]
+    listed = [f"- {name}: {usable[name].description}".removesuffix(": ") for name in others]
+    if copies:
+        listed.append(f"- {' or '.join(copies)}: A copy of yourself, with your tools, that begins from nothing.")
     properties = task.spec.parameters["properties"]
     assert isinstance(properties, dict)
     subagent_type = properties["subagentType"]
     assert isinstance(subagent_type, dict)
+    offered: list[JsonValue] = [*others, *copies[-1:]]  # one name of a copy is enough to choose from
     parameters: dict[str, JsonValue] = {
         **task.spec.parameters,
-        "properties": {**properties, "subagentType": {**subagent_type, "enum": list(usable)}},
+        "properties": {**properties, "subagentType": {**subagent_type, "enum": offered}},
     }
-    description = f"{task.spec.description}\n\nThe agents:\n{listed}"
+    limits = (
+        f"At most {section.max_running} tasks of yours work at the same time. Agents may start agents "
+        f"{section.max_depth} deep; you are {depth} deep."
+    )
+    description = "\n".join([task.spec.description, "", "The agents:", *listed, "", limits])
     return replace(task, spec=task.spec.model_copy(update={"description": description, "parameters": parameters}))
 
 
@@ -167,14 +201,22 @@ class Subagents(Middleware[SubagentsConfig]):
     config_model = SubagentsConfig
 
     def check(self, config: SubagentsConfig, agents: Mapping[str, object]) -> None:
-        unknown = [name for name in config.subagents or () if name not in agents]
+        given = config.subagents or ()
+        unknown = [name for name in given if isinstance(name, str) and name not in agents and name != COPY]
         if unknown:
             raise DefinitionError(f"config.subagents names agents that do not exist: {unknown}")
+        names = [each if isinstance(each, str) else each.name for each in given]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise DefinitionError(f"config.subagents has more than one agent of the name {', '.join(twice)}")
+
+    def own_agents(self, config: SubagentsConfig) -> Sequence[Blueprint]:
+        return [each for each in config.subagents or () if isinstance(each, Blueprint)]
 
     async def on_init(self, ctx: HookContext[SubagentsConfig]) -> None:
-        usable = _usable(ctx.config, ctx.agents, ctx.thread.agent_type)
+        usable = _usable(ctx.config, ctx.agents, ctx.blueprint)
         if usable:
-            for each in (_task_tool(usable), check_tasks, wait_for_tasks, cancel_task):
+            own = _task_tool(usable, ctx.blueprint.name, ctx.config, ctx.thread.depth)
+            for each in (own, check_tasks, wait_for_tasks, cancel_task):
                 ctx.register_tool(each)
         if usable or ctx.thread.parent is not None:
             ctx.register_tool(send_message)

@@ -119,10 +119,11 @@ class AgencyThreads:
         if self._store.thread(order.parent.thread_id) is None:
             return  # the parent was deleted meanwhile, and with it the call that waits for this child
         metadata = self._metadata(order.to, order.agent_type, order.request, parent=order.parent)
+        own = order.blueprint
         await self._register(
             Creation(
                 metadata=metadata,
-                blueprint=self._catalogue.active(order.agent_type),
+                blueprint=self._catalogue.active(order.agent_type) if own is None else Blueprint.model_validate(own),
                 messages=(Message(role="user", content=order.message),),
                 key=f"{OURS}spawn:{order.parent.token}",
                 files=order.files,

@@ -10,7 +10,7 @@ import hashlib
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
 from agency.metadata import ParentInfo, RequestContext
 from agency.spending import Spent
@@ -32,6 +32,8 @@ class Spawn(Wire):
     parent: ParentInfo
     files: dict[str, str] = {}
     """What it is handed with the message, by path."""
+    blueprint: dict[str, JsonValue] | None = None
+    """Its blueprint, if it is none of the agents that go by a name here."""
 
     def refused(self, why: str) -> Report:
         """What the parent is told if the child cannot be made."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
 from pydantic import (
+    BeforeValidator,
     Field,
     JsonValue,
     StringConstraints,
@@ -59,6 +60,19 @@ def chain_of(models: str | Sequence[str | ModelChoice]) -> tuple[ModelChoice, ..
     return tuple(ModelChoice(model=each) if isinstance(each, str) else each for each in listed)
 
 
+def _plain(config: object) -> object:
+    """A configuration with the blueprints in it as JSON has them: agents may be defined inside of agents."""
+    match config:
+        case Blueprint():
+            return config.model_dump(mode="json", exclude_unset=True)
+        case dict():
+            return {name: _plain(value) for name, value in config.items()}
+        case list() | tuple():
+            return [_plain(value) for value in config]
+        case _:
+            return config
+
+
 class Blueprint(Wire):
     """An agent: its prompt, and by its tags its tools and middleware. A thread keeps the blueprint it began with.
 
@@ -75,7 +89,7 @@ class Blueprint(Wire):
     requires: tuple[Capability, ...] = ()
     params: ModelParams = ModelParams()
     output_schema: dict[str, JsonValue] | None = None
-    config: dict[str, JsonValue] = {}
+    config: Annotated[dict[str, JsonValue], BeforeValidator(_plain)] = {}
     status: Literal["active", "draft", "disabled"] = "active"
     limits: Limits = Limits()
     mode: ModeName = "tools"

@@ -29,7 +29,7 @@ class ToolContext:
     """The call that a tool is running for.
 
     `idempotency_key` names this call for ever: it is the same when the call is retried or runs again after a crash.
-    `config` is the blueprint's.
+    `blueprint` is the agent's own, and `config` is in it.
     """
 
     thread: ThreadMetadata
@@ -37,7 +37,7 @@ class ToolContext:
     call_id: str
     idempotency_key: str
     attempt: int
-    config: Mapping[str, JsonValue]
+    blueprint: Blueprint
     agents: Mapping[str, Blueprint]
     """Every agent that can be started here."""
     store: Draft
@@ -55,6 +55,10 @@ class ToolContext:
     deferred: bool = False
     sent: int = 0
 
+    @property
+    def config(self) -> Mapping[str, JsonValue]:
+        return self.blueprint.config
+
     def shelf(self, name: str) -> Shelf:
         """A shelf of the thread's agency: bytes by path, which outlive the thread and are shared by all threads of the
         agency. What is written there is written at once, not with the call's result; a call that runs again after a
@@ -71,7 +75,7 @@ class ToolContext:
 
     def spawn(
         self,
-        agent_type: str,
+        agent: str | Blueprint,
         message: str,
         *,
         timeout_ms: int | None = None,
@@ -80,17 +84,18 @@ class ToolContext:
     ) -> Deferred:
         """Start a child thread whose report becomes the result of this call. The tool returns what this returns.
 
-        The child is handed the `files` and hands back those that are named in `returns`. The waiter, the timer and the
-        order to start the child are committed together, so the waiter is there before the child, and the child's id
-        follows from the call, so that a repeated call makes no second one.
+        `agent` is one of `agents`, by its name, or a blueprint that the child brings with it. The child is handed the
+        `files` and hands back those that are named in `returns`. The waiter, the timer and the order to start the child
+        are committed together, so the waiter is there before the child, and the child's id follows from the call, so
+        that a repeated call makes no second one.
         """
-        self._start(agent_type, message, timeout_ms, files, returns, background=False)
+        self._start(agent, message, timeout_ms, files, returns, background=False)
         self.deferred = True
         return Deferred(waits_for="child")
 
     def spawn_in_background(
         self,
-        agent_type: str,
+        agent: str | Blueprint,
         message: str,
         *,
         timeout_ms: int | None = None,
@@ -100,7 +105,7 @@ class ToolContext:
         """Start a child thread and go on; its id. When it ends, the conversation gets a note, unless a call waits for
         it (`wait_for`). It lives as long as its parent has a use for it: it is canceled when the parent is
         canceled, fails, or has reported to a parent of its own."""
-        return self._start(agent_type, message, timeout_ms, files, returns, background=True)
+        return self._start(agent, message, timeout_ms, files, returns, background=True)
 
     def warn(self, kind: str, message: str) -> None:
         """Tell the run's owner of something that the run survives: as the event `runtime.warning`, and in the run's
@@ -169,7 +174,7 @@ class ToolContext:
 
     def _start(
         self,
-        agent_type: str,
+        agent: str | Blueprint,
         message: str,
         timeout_ms: int | None,
         files: Mapping[str, str] | None,
@@ -182,6 +187,8 @@ class ToolContext:
         if not message.strip() or len(message) > MESSAGE_CHARS:
             raise ToolError(f"a child's message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
         now, child = now_ms(), child_id(self.thread.id, self.token)
+        own = agent.model_dump(mode="json") if isinstance(agent, Blueprint) else None
+        agent_type = agent.name if isinstance(agent, Blueprint) else agent
         waiter = rows.Child(
             background=int(background),
             token=self.token,
@@ -212,6 +219,7 @@ class ToolContext:
                 returns=tuple(returns),
             ),
             files=dict(files or {}),
+            blueprint=own,
         )
         outbox.send(self.store, order)
         self.store.emit(subagent_spawned(child, agent_type, self.call_id, background=background))

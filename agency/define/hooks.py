@@ -273,6 +273,10 @@ class Middleware(Generic[Config]):
     def check(self, config: Config, agents: Mapping[str, object]) -> None:
         """Raise `DefinitionError` if the section does not fit the system; when the system is first used."""
 
+    def own_agents(self, config: Config) -> Sequence[Blueprint]:
+        """The agents that the section itself defines. The system checks them like its own."""
+        return ()
+
     async def state(self, ctx: HookContext[Config]) -> dict[str, JsonValue]:
         """What to add to the thread's state for clients."""
         return {}

@@ -203,7 +203,9 @@ class AgentSystem:
         self._check_mode(blueprint)
         for middleware, config in self.middleware_for(blueprint):
             try:
-                middleware.check(config, self._agents)
+                middleware.check(config, {**self._agents, blueprint.name: blueprint})
+                for agent in middleware.own_agents(config):
+                    self.check_usable(agent, providers)
             except DefinitionError as error:
                 raise DefinitionError(f"agent {blueprint.name!r}: {error}") from error
 
@@ -214,8 +216,10 @@ class AgentSystem:
         found = [f"no tool or middleware has the tags {idle}; there are {sorted(known)}"] if idle else []
         selected = sorted(middleware.name for middleware in self._selected(blueprint))
         configured = blueprint.config.keys() - {*selected, "tools"}
+        own = [agent for middleware, config in self.middleware_for(blueprint) for agent in middleware.own_agents(config)]
         return (
             *found,
+            *(f"agent {agent.name!r}: {each}" for agent in own for each in self.without_effect(agent)),
             *(
                 f"config.{name} has no effect, because the agent gets no middleware of that name; it gets {selected}, "
                 'and what is meant for tools goes into config["tools"]'

@@ -33,6 +33,8 @@ STOCK_TOOLS = frozenset(
     {"write_todos", "ls", "read_file", "write_file", "edit_file"}
     | {"task", "check_tasks", "wait_for_tasks", "cancel_task", "send_message"}
 )
+COPY = "general-purpose"
+"""How agents may name a copy of themselves, see `middleware/subagents.py`."""
 SECONDS_PER_WORD = {"instant": 0.0}
 USUAL_SECONDS_PER_WORD = 0.015
 
@@ -125,9 +127,9 @@ class Scene:
 
     @property
     def agents(self) -> list[str]:
-        """Whom `task` can be given to."""
+        """Whom `task` can be given to. A copy of itself would only say the same."""
         schema = self.tools["task"].parameters if "task" in self.tools else {}
-        return strings(at(schema, "properties", "subagentType", "enum"))
+        return [name for name in strings(at(schema, "properties", "subagentType", "enum")) if name != COPY]
 
     @property
     def own_tools(self) -> list[str]:

@@ -140,7 +140,7 @@ class CallRunner:
             call_id=pending.id,
             idempotency_key=f"{self._thread.id}.{pending.key}",
             attempt=pending.attempt,
-            config=self._blueprint.config,
+            blueprint=self._blueprint,
             agents=self._agents,
             store=draft,
             shelves=self._runtime.shelves(),

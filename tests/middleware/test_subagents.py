@@ -388,14 +388,16 @@ async def test_an_unknown_subagent_is_a_tool_error_that_names_those_there_are(tm
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
-        refusal = "Error (invalid_request): there is no agent 'ghost' to use; there are: worker"
+        refusal = "Error (invalid_request): there is no agent 'ghost' to use; there are: worker, boss, general-purpose"
         assert await results(boss) == {"task": refusal}
         assert await links(boss) == []
         assert runtime.thread_ids() == ["boss"]
 
 
 @pytest.mark.parametrize("name", ["boss", "retired", "unlisted"])
-async def test_an_agent_cannot_use_itself_nor_disabled_nor_unlisted_agents(name: str, tmp_path: Path) -> None:
+async def test_with_a_list_neither_oneself_nor_disabled_nor_unlisted_agents_can_be_used(
+    name: str, tmp_path: Path
+) -> None:
     parts: dict[str, Part] = {"boss": [task(name), "my mistake"], "worker": [], "retired": [], "unlisted": []}
     config = {"boss": {"subagents": {"subagents": ["worker", "retired"]}}}
     async with FamilyRuntime(cast(parts, config=config, disabled=["retired"]), tmp_path) as runtime:
@@ -413,13 +415,14 @@ async def test_the_model_sees_which_agents_there_are_and_the_timeout(tmp_path: P
         spec = next(spec for spec in (await boss.state()).tools if spec.name == "task")
     properties: Any = spec.parameters["properties"]
     assert list(properties) == ["description", "subagentType", "timeoutMs", "background", "files", "returnFiles"]
-    assert properties["subagentType"]["enum"] == ["worker", "writer"]
+    assert properties["subagentType"]["enum"] == ["worker", "writer", "general-purpose"]
     assert spec.parameters["required"] == ["description", "subagentType"]
     assert "- worker: Is worker.\n- writer: Is writer." in spec.description
 
 
-async def test_an_agent_that_is_alone_has_no_task_tool(tmp_path: Path) -> None:
-    async with FamilyRuntime(cast({"boss": ["hello"]}), tmp_path) as runtime:
+async def test_an_agent_with_an_empty_list_has_no_task_tool(tmp_path: Path) -> None:
+    alone: dict[str, Any] = {"boss": {"subagents": {"subagents": []}}}
+    async with FamilyRuntime(cast({"boss": ["hello"], "worker": []}, config=alone), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "hello"
         assert (await boss.state()).tools == ()
