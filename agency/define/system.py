@@ -19,13 +19,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, overload
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
 from agency.define.code import CodeRunner
+from agency.define.export import Exported, load_exporter
 from agency.define.files import FileKeeper
 from agency.define.hooks import AnyMiddleware, Middleware
 from agency.define.output import OutputType, as_schema, is_output_type
@@ -114,6 +115,10 @@ class AgentSystem:
         self._add(self._tools, made.name, made, _tags(tags, where), where)
         return self
 
+    @overload
+    def add_agent(self, blueprint: Blueprint, /) -> AgentSystem: ...
+
+    @overload
     def add_agent(
         self,
         *,
@@ -125,31 +130,52 @@ class AgentSystem:
         requires: Sequence[Capability] = (),
         params: ModelParams | Mapping[str, Any] | None = None,
         output_schema: OutputType | None = None,
-        config: Mapping[str, JsonValue] | None = None,
+        config: Mapping[str, object] | None = None,
         status: str = "active",
         limits: Limits | Mapping[str, float | None] | None = None,
         mode: ModeName = "tools",
         isolation: Isolation = "shared",
-    ) -> AgentSystem:
-        """Add an agent. `model` is one, or a list: the next is asked when one fails. `output_schema` is what the
-        result of a run must fit: a pydantic model or a JSON schema."""
-        chosen = tuple(_tags(tags, f"agent {name!r}"))
-        fields = {"name": name, "description": description, "prompt": prompt, "tags": chosen, "model": model}
-        more: dict[str, object] = {"config": config or {}, "status": status, "limits": limits or Limits(), "mode": mode}
-        more |= {"isolation": isolation, "requires": requires, "params": params or ModelParams()}
-        try:
-            more["output_schema"] = None if output_schema is None else self._output(output_schema)
-            blueprint = Blueprint.model_validate({**fields, **more})
-        except InvalidInput as error:
-            raise DefinitionError(f"agent {name!r}: {error}") from error
-        except ValidationError as error:
-            raise DefinitionError(f"agent {name!r}: {explain(error)}") from error
-        if name in self._agents:
-            raise DefinitionError(f"agent {name!r} is defined twice")
-        self._check_mode(blueprint)
-        self._agents[name] = blueprint
+    ) -> AgentSystem: ...
+
+    def add_agent(self, *blueprint: Blueprint, **fields: Any) -> AgentSystem:
+        """Add an agent: a `Blueprint`, or what one is made of. `model` is one, or a list: the next is asked when one
+        fails. `output_schema` is what the result of a run must fit: a pydantic model or a JSON schema. `config` has a
+        section for each middleware, by its name."""
+        made = (*blueprint, self._new_blueprint(fields)) if fields or not blueprint else blueprint
+        if len(made) != 1 or not isinstance(made[0], Blueprint):
+            raise DefinitionError("add_agent takes a Blueprint, or keywords that make one")
+        agent = made[0]
+        if agent.name in self._agents:
+            raise DefinitionError(f"agent {agent.name!r} is defined twice")
+        self._check_mode(agent)
+        self._agents[agent.name] = agent
         self._checked = False
         return self
+
+    def _new_blueprint(self, fields: Mapping[str, Any]) -> Blueprint:
+        given = {name: value for name, value in fields.items() if value is not None}
+        where = f"agent {given.get('name')!r}"
+        try:
+            if "tags" in given:
+                given["tags"] = _tags(given["tags"], where)
+            if "output_schema" in given:
+                given["output_schema"] = self._output(given["output_schema"])
+            return Blueprint.model_validate(given)
+        except InvalidInput as error:
+            raise DefinitionError(f"{where}: {error}") from error
+        except ValidationError as error:
+            raise DefinitionError(f"{where}: {explain(error)}") from error
+
+    def export(self, **settings: object) -> Exported:
+        """What another program needs to serve this system itself: `export().handler` is an ASGI app with the API, the
+        live events and the dashboard, alone or mounted inside another app. It joins the installation, and starts it if
+        it does not run, as `agency serve` does.
+
+        `settings` are those of an installation and a gateway, such as `data_dir` and `secret`, by the names of their
+        AGENCY_… variables in small letters. Hosts import the system, so it must be a global name of a module; where
+        that cannot be found out, `system="package.module:name"` says it.
+        """
+        return load_exporter()(self, settings)
 
     def _output(self, wanted: OutputType) -> Schema:
         if not is_output_type(wanted):
@@ -216,7 +242,7 @@ class AgentSystem:
         found = [f"no tool or middleware has the tags {idle}; there are {sorted(known)}"] if idle else []
         selected = sorted(middleware.name for middleware in self._selected(blueprint))
         configured = blueprint.config.keys() - {*selected, "tools"}
-        own = [agent for middleware, config in self.middleware_for(blueprint) for agent in middleware.own_agents(config)]
+        own = [agent for mw, config in self.middleware_for(blueprint) for agent in mw.own_agents(config)]
         return (
             *found,
             *(f"agent {agent.name!r}: {each}" for agent in own for each in self.without_effect(agent)),

@@ -12,6 +12,7 @@ from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import LiveConnections
+from dashboard.gateway.mounting import mount_path
 from dashboard.gateway.openapi import describe
 from dashboard.gateway.proxies import TrustedProxies
 from dashboard.gateway.routes import (
@@ -81,4 +82,5 @@ def create_app(settings: GatewaySettings) -> FastAPI:
 
 async def _document(request: Request, who: AnyPrincipal) -> dict[str, Any]:
     app: FastAPI = request.app
-    return app.openapi()
+    mounted = mount_path(request.scope)
+    return {**app.openapi(), "servers": [{"url": mounted}]} if mounted else app.openapi()

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agency.errors import Forbidden, RateLimited, TooLarge
 from dashboard.gateway.metrics import LATENCY, REQUESTS
+from dashboard.gateway.mounting import path_in_app
 from dashboard.gateway.problems import as_problem
 from dashboard.gateway.settings import GatewaySettings
 
@@ -63,13 +64,22 @@ def check_caller(connection: HTTPConnection) -> None:
     rates: Rates = connection.app.state.rates
     rates.take(connection.client.host if connection.client is not None else "")
     if settings.secret is None:
+        _check_address(connection, settings)
         _check_name(connection, settings)
         _check_page(connection, settings)
 
 
+def _check_address(connection: HTTPConnection, settings: GatewaySettings) -> None:
+    """Inside of another program's server, the gateway does not know at which addresses that listens. What a trusted
+    proxy lets through, it answers for."""
+    client = connection.client.host if connection.client is not None else ""
+    if settings.for_this_machine and not (settings.trusted_proxies or _is_loopback(client)):
+        raise Forbidden("without a secret this server is for clients on its own machine; set AGENCY_SECRET for others")
+
+
 def _check_name(connection: HTTPConnection, settings: GatewaySettings) -> None:
     name = connection.url.hostname or ""
-    if settings.is_loopback and not (name in ("localhost", settings.host) or _is_loopback(name)):
+    if settings.for_this_machine and not (name in ("localhost", settings.host) or _is_loopback(name)):
         raise Forbidden(f"this server is not called {name[:100]!r}; without a secret it is reached as localhost only")
 
 
@@ -110,7 +120,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        found = _PATH.match(scope["path"])
+        found = _PATH.match(path_in_app(scope))
         names = {} if found is None else {name: value for name, value in found.groupdict().items() if value}
         with structlog.contextvars.bound_contextvars(**names):
             await _CheckedRequest(self._app, scope, receive, send, self._body_bytes).run()
@@ -175,5 +185,5 @@ class _CheckedRequest:
         route = getattr(self._scope.get("route"), "path", "none")
         REQUESTS.labels(counted, route, str(status)).inc()
         LATENCY.labels(counted, route).observe(seconds)
-        if path not in QUIET or status >= 400:
+        if path_in_app(self._scope) not in QUIET or status >= 400:
             log.info("request", method=method, path=path, status=status, ms=round(1000 * seconds, 1))

@@ -23,6 +23,7 @@ from agency import errors
 from agency.errors import AgencyError
 from agency.wire import Wire
 from dashboard.gateway.json_route import UNSAID
+from dashboard.gateway.mounting import path_in_app
 
 log = structlog.get_logger(__name__)
 
@@ -113,7 +114,7 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
         error = errors.InvalidInput("a body is JSON, sent with `Content-Type: application/json`")
     answer = as_problem(error)
     if answer.status_code == 405:
-        answer.headers["Allow"] = ", ".join(_methods(request.app, request.url.path))
+        answer.headers["Allow"] = ", ".join(_methods(request.app, path_in_app(request.scope)))
     return answer
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,18 +15,17 @@ import uvicorn
 
 from actors import Cluster, Settings
 from actors.cluster import local_ray
-from agency.errors import AgencyError, Unavailable
+from agency.errors import AgencyError
 from dashboard.gateway import keeper
 from dashboard.gateway.app import create_app
 from dashboard.gateway.discovery import announce
+from dashboard.gateway.joining import SIGNALS, join
 from dashboard.gateway.keeper import Kept
 from dashboard.gateway.server_socket import url_of
 from dashboard.gateway.settings import GatewaySettings
 
 log = structlog.get_logger(__name__)
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-START_SECONDS = 120.0
 LOOK_SECONDS = 0.5
 
 OnReady = Callable[[Cluster, str], Awaitable[None]]
@@ -38,16 +36,13 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        self.heed_signals()
+        for each in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(each, self.handle_exit, each, None)
         try:
             yield
         finally:
             for each in SIGNALS:
                 asyncio.get_running_loop().remove_signal_handler(each)
-
-    def heed_signals(self) -> None:
-        for each in SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(each, self.handle_exit, each, None)
 
 
 class Gateway:
@@ -87,9 +82,7 @@ class Gateway:
         """Join the installation, announce the gateway, and return when the installation has ended."""
         cluster: Cluster | None = None
         try:
-            cluster = await Cluster.join(self._installation, renew=True)
-            self._server.heed_signals()  # again: joining has set Ray's own handlers, which print a stack
-            await self._until_ready(cluster)
+            cluster = await join(self._installation)
             self._app.state.cluster = cluster
             url = url_of(self._kept.listening)
             with announce(self._installation.data_dir, self._kept.keeper, url):
@@ -102,13 +95,6 @@ class Gateway:
             self._server.should_exit = True
             if cluster is not None:
                 await cluster.close()
-
-    async def _until_ready(self, cluster: Cluster) -> None:
-        deadline = asyncio.get_running_loop().time() + START_SECONDS
-        while not (found := await cluster.ready()).ready:
-            if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(f"the installation is not ready after {START_SECONDS:g} seconds: {found.reason}")
-            await asyncio.sleep(0.1)
 
     async def _until_stopped(self) -> None:
         """Return when the local Ray was stopped; never, if the installation is on a Ray that was started elsewhere."""

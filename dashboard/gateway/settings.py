@@ -57,6 +57,11 @@ class GatewaySettings(BaseSettings):
         except ValueError:
             return False
 
+    @property
+    def for_this_machine(self) -> bool:
+        """Whether it serves clients on its own machine and no others."""
+        return self.is_loopback and not (self.secret or self.insecure)
+
     def check(self) -> None:
         """Refuse to be open to the network by accident, and proxies that are none."""
         Trusted(self.trusted_proxies)

@@ -7,6 +7,7 @@ const GATEWAY = process.env.AGENCY_URL ?? "http://127.0.0.1:8000";
 const API = "^/(agenc(y|ies)|tickets|status|healthz|metrics|openapi.json)";
 
 export default defineConfig({
+  base: "./", // the gateway may be mounted below a path; the page's <base> says which
   plugins: [react()],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
   build: {

@@ -36,7 +36,7 @@ def busy(code: str = "ERR_OVERLOADED") -> ModelError:
 
 def system_of(models: Mapping[str, ScriptedModel], **agent: object) -> AgentSystem:
     system = AgentSystem("a:x", providers=models)
-    return system.add_agent(name="clerk", description="…", prompt="…", **agent)  # type: ignore[arg-type]
+    return system.add_agent(name="clerk", description="…", prompt="…", **agent)  # type: ignore[call-overload, no-any-return]
 
 
 async def ran(system: AgentSystem, folder: Path, message: str | Message = "go") -> Thread:

@@ -64,7 +64,7 @@ class Told:
     def __init__(self, model: ScriptedModel, tmp_path: Path, **agent: object) -> None:
         self.model = model
         self.system = AgentSystem("a:x", providers={"a": model}).add_tool(look)
-        self.system.add_agent(name="clerk", description="…", prompt="…", **agent)  # type: ignore[arg-type]
+        self.system.add_agent(name="clerk", description="…", prompt="…", **agent)  # type: ignore[call-overload]
         self.folder = tmp_path
 
     async def run(self, output_schema: object = None):  # type: ignore[no-untyped-def]

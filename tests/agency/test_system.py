@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from agency import (
     AgentSystem,
+    Blueprint,
     CallTool,
     CodeResult,
     DefinitionError,
     HookContext,
     InvalidInput,
+    Limits,
     LocalRuntime,
     Middleware,
     NotFound,
@@ -107,6 +109,20 @@ def test_a_second_middleware_of_the_same_name_is_refused() -> None:
 def test_a_second_agent_of_the_same_name_is_refused() -> None:
     with pytest.raises(DefinitionError, match="agent 'support' is defined twice"):
         add_agent(add_agent(system()))
+
+
+def test_an_agent_is_added_as_a_blueprint_or_as_what_one_is_made_of() -> None:
+    clerk = Blueprint(name="clerk", description="…", prompt="…", tags=("default",), limits=Limits(turns=3))
+    fields = {"name": "clerk", "description": "…", "prompt": "…", "limits": {"turns": 3}}
+    assert AgentSystem("demo:x").add_agent(clerk).agents == {"clerk": clerk}
+    assert AgentSystem("demo:x").add_agent(**fields).agents["clerk"].limits == Limits(turns=3)  # type: ignore[call-overload]
+    for wrong in ((clerk, clerk), ("clerk",)):
+        with pytest.raises(DefinitionError, match="a Blueprint, or keywords"):
+            AgentSystem("demo:x").add_agent(*wrong)
+    with pytest.raises(DefinitionError, match="a Blueprint, or keywords"):
+        AgentSystem("demo:x").add_agent(clerk, **{**fields, "name": "other"})
+    with pytest.raises(DefinitionError, match="defined twice"):
+        AgentSystem("demo:x").add_agent(clerk).add_agent(clerk)
 
 
 def test_the_stock_middleware_are_refused_a_second_time() -> None:

@@ -27,7 +27,7 @@ def short_sighted(most: int) -> ScriptedModel:
 def system_of(model: ScriptedModel, **config: object) -> AgentSystem:
     system = AgentSystem("short:any", providers={"short": model}).use(context)
     chosen = {"context": config} if config else None
-    return system.add_agent(name="clerk", description="…", prompt="…", tags=["context"], config=chosen)  # type: ignore[arg-type]
+    return system.add_agent(name="clerk", description="…", prompt="…", tags=["context"], config=chosen)
 
 
 async def test_a_long_conversation_goes_on_without_its_beginning_and_loses_nothing(tmp_path: Path) -> None:

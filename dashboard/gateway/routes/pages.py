@@ -5,17 +5,20 @@ text into HTML. Images may come only from the page itself, which gets them from 
 address that stands in a thread's text.
 
 Every view has an address of its own, so that it can be linked; all of them give the same page, which shows the view.
-Files under `/assets/` have a digest of their content in their names, and are kept by browsers for ever.
+The page's `<base>` says where the app is mounted, so that the same files serve it anywhere. Files under `/assets/` have
+a digest of their content in their names, and are kept by browsers for ever.
 """
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from agency.errors import NotFound
+from dashboard.gateway.mounting import mount_path
 
 router = APIRouter(include_in_schema=False)
 
@@ -24,7 +27,7 @@ TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'self'",
     "img-src 'self' blob: data:",
-    "base-uri 'none'",
+    "base-uri 'self'",
     "form-action 'none'",
     "frame-ancestors 'none'",
     "require-trusted-types-for 'script'",
@@ -45,11 +48,12 @@ NOT_BUILT = """<!doctype html>
 @router.get("/")
 @router.get("/a/{address:path}")
 @router.get("/cluster")
-async def dashboard(address: str = "") -> Response:
+async def dashboard(request: Request, address: str = "") -> Response:
     index = DIST / "index.html"
     if not index.is_file():
         return HTMLResponse(NOT_BUILT, status_code=503, headers=PAGE)
-    return FileResponse(index, headers=PAGE)
+    base = f'<base href="{html.escape(mount_path(request.scope))}/" />'
+    return HTMLResponse(index.read_text().replace("<head>", f"<head>{base}", 1), headers=PAGE)
 
 
 @router.get("/assets/{name}")

@@ -2,6 +2,7 @@
 
 import { Problem, sentence } from "@/api/problem";
 import { authorization, secret } from "@/api/secret";
+import { BASE } from "@/router/base";
 
 type Query = Record<string, string | number | boolean | null | undefined>;
 
@@ -31,7 +32,7 @@ export async function send(address: string, init: RequestInit & { query?: Query 
   const { query, ...rest } = init;
   let answer: Response;
   try {
-    answer = await fetch(withQuery(address, query), {
+    answer = await fetch(BASE + withQuery(address, query), {
       cache: "no-store",
       ...rest,
       headers: { ...authorization(), ...(rest.headers as Record<string, string> | undefined) },
@@ -78,7 +79,7 @@ export async function ifThere<T>(asked: Promise<T>): Promise<T | null> {
 
 /** Where to open a socket. Browsers send no headers with one, so the secret is changed for a ticket. */
 export async function socketAddress(address: string): Promise<URL> {
-  const url = new URL(address, location.href);
+  const url = new URL(BASE + address, location.href);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   if (secret.get()) {
     const { ticket } = await request<{ ticket: string }>("/tickets", { method: "POST" });

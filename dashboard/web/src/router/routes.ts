@@ -10,7 +10,9 @@
 //   /a/{agency}/t/{thread}[/{tab}]   a thread; without a tab, its chat
 //   /cluster                         hosts, and who lives where
 //
-// What a view has open besides (an event, a file, a search) is in the query, see `useQuery`.
+// All of them are below the path at which the gateway is mounted. What a view has open besides (an event, a file, a search) is in the query, see `useQuery`.
+
+import { BASE } from "@/router/base";
 
 export const TABS = ["chat", "graph", "timeline", "files", "events", "state"] as const;
 export type Tab = (typeof TABS)[number];
@@ -27,7 +29,8 @@ export type Route =
   | { view: "lost" };
 
 export function parse(pathname: string): Route {
-  const parts = pathname.split("/").filter(Boolean).map(decoded);
+  const own = pathname.startsWith(`${BASE}/`) ? pathname.slice(BASE.length) : pathname;
+  const parts = own.split("/").filter(Boolean).map(decoded);
   const [area, agency, kind, item, tab] = parts;
   if (area === undefined) return { view: "start" };
   if (area === "cluster" && parts.length === 1) return { view: "cluster" };
@@ -49,12 +52,12 @@ function decoded(part: string): string {
   }
 }
 
-const joined = (...parts: string[]) => `/${parts.map(encodeURIComponent).join("/")}`;
+const joined = (...parts: string[]) => `${BASE}/${parts.map(encodeURIComponent).join("/")}`;
 
 /** Addresses, for links. */
 export const to = {
-  start: () => "/",
-  cluster: () => "/cluster",
+  start: () => `${BASE}/`,
+  cluster: () => joined("cluster"),
   agency: (agency: string) => joined("a", agency),
   page: (agency: string, page: AgencyPage, item?: string | null) => joined("a", agency, page, ...(item ? [item] : [])),
   thread: (agency: string, thread: string, tab: Tab = "chat") =>

@@ -1,0 +1,46 @@
+"""Joining the installation for a gateway: start it if it does not run, and return when a thread could run.
+
+Ray sets handlers of its own for the signals that end a process, which print a stack. The ones that the server has set
+are put back, whichever server that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+
+from actors import Cluster, Settings
+from agency.errors import Unavailable
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+START_SECONDS = 120.0
+
+
+async def join(installation: Settings) -> Cluster:
+    cluster = await Cluster.join(installation, renew=True)
+    try:
+        _put_back_handlers()
+        await _until_ready(cluster)
+    except BaseException:
+        await cluster.close()
+        raise
+    return cluster
+
+
+def _put_back_handlers() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return  # Python sets handlers in the main thread only, so this one's server has none
+    for each in SIGNALS:
+        handler = signal.getsignal(each)
+        if handler is not None:
+            signal.signal(each, handler)
+            signal.siginterrupt(each, False)
+
+
+async def _until_ready(cluster: Cluster) -> None:
+    deadline = asyncio.get_running_loop().time() + START_SECONDS
+    while not (found := await cluster.ready()).ready:
+        if asyncio.get_running_loop().time() > deadline:
+            raise Unavailable(f"the installation is not ready after {START_SECONDS:g} seconds: {found.reason}")
+        await asyncio.sleep(0.1)
