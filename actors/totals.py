@@ -49,6 +49,9 @@ class EventCounts:
                 self._counts[name] += 1
             elif kind is EventType.MODEL_COMPLETED:
                 self._count_model(data)
+            elif kind is EventType.MODEL_ASKED:
+                self.add("model_calls")
+                self._count_model(data)
             elif kind is EventType.HITL_INTERRUPT:
                 self.add("approvals_asked", len(cast(list[JsonValue], data["proposedToolCalls"])))
             elif kind is EventType.HITL_RESUME:

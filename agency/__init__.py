@@ -4,6 +4,7 @@ from agency.approvals.always import always_approved
 from agency.approvals.pending import PendingToolCall
 from agency.approvals.rules import Policy, Rule, risk_of
 from agency.children.family import told
+from agency.define.asides import Aside
 from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.code import CallTool, CodeResult, CodeRunner
 from agency.define.context import ToolContext
@@ -66,6 +67,7 @@ __all__ = [
     "AgentSystem",
     "Always",
     "Approve",
+    "Aside",
     "Ask",
     "Blueprint",
     "CallTool",

@@ -172,4 +172,7 @@ _OTHERS: Mapping[str, Code] = {
     "ERR_INTERNAL": Code(False, "An unexpected error of Agency itself.", "Report it, with the host's log."),
 }
 
+USED_UP = frozenset(_LIMITS)
+"""Those of limits and budgets: a run that meets one pauses until a person lifts it."""
+
 CODES: Mapping[str, Code] = {**_PROVIDER, **_REPLY, **_LIMITS, **_OTHERS}

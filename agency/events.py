@@ -55,6 +55,7 @@ class EventType(StrEnum):
     SUBAGENT_COMPLETED = "subagent.completed"
     CAPABILITIES_RESOLVED = "capabilities.resolved"
     RUNTIME_WARNING = "runtime.warning"
+    MODEL_ASKED = "model.asked"
 
 
 EventData = Mapping[str, JsonValue]
@@ -195,6 +196,34 @@ def model_failed(
     if then is not None:
         data["next"] = then
     return NewEvent(EventType.MODEL_COMPLETED, data)
+
+
+def model_asked(
+    model: str,
+    by: str,
+    call_id: str | None,
+    took_ms: int,
+    usage: Usage,
+    cost_usd: float | None,
+    total: Usage,
+    total_cost_usd: float | None,
+    error: tuple[str, str] | None = None,
+) -> NewEvent:
+    """A tool or a middleware, `by`, has asked a model aside, and that is charged to the run; `error` is the code and
+    the message of a call that failed."""
+    data: dict[str, JsonValue] = {"model": model, "by": by}
+    if call_id is not None:
+        data["callId"] = call_id
+    data |= {
+        "durationMs": took_ms,
+        "usage": _tokens(usage),
+        "costUsd": cost_usd,
+        "total": _tokens(total),
+        "totalCostUsd": total_cost_usd,
+    }
+    if error is not None:
+        data["error"] = {"code": error[0], "message": error[1]}
+    return NewEvent(EventType.MODEL_ASKED, data)
 
 
 def before_model(middleware: str) -> NewEvent:

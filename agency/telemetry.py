@@ -250,6 +250,8 @@ class _RunTrace:
                 self._begin_model(seen)
             case EventType.MODEL_COMPLETED:
                 return self._end_model(seen)
+            case EventType.MODEL_ASKED:
+                return [self._aside(seen)]
             case EventType.TOOL_STARTED:
                 self._begin_call(seen)
             case EventType.TOOL_OUTPUT | EventType.TOOL_ERROR:
@@ -312,23 +314,39 @@ class _RunTrace:
     # Model calls.
 
     def _begin_model(self, seen: Observation) -> None:
+        self._model = self._new_model(seen, self._parent)
         provider, _, model = str(seen.data["model"]).partition(":")
-        asked: Attributes = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
-        given: Attributes = {"gen_ai.operation.name": "chat", **asked}
-        self._model = self._begin(seen, self._parent, f"chat {model}", given, SpanKind.CLIENT)
-        self.root.more.update(asked)
+        self.root.more.update({"gen_ai.provider.name": provider, "gen_ai.request.model": model})
+
+    def _new_model(self, seen: Observation, parent: int) -> _RunSpan:
+        provider, _, model = str(seen.data["model"]).partition(":")
+        given: Attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        return self._begin(seen, parent, f"chat {model}", given, SpanKind.CLIENT)
+
+    def _aside(self, seen: Observation) -> _RunSpan:
+        """A model that a tool or a middleware has asked: its one event tells how long that took."""
+        call = self._calls.get(str(seen.data.get("callId")))
+        span = self._new_model(seen, self._parent if call is None else call.id)
+        span.began -= cast(int, seen.data["durationMs"])
+        span.more["agency.asked_by"] = str(seen.data["by"])
+        return self._ended_model(seen, span)
 
     def _end_model(self, seen: Observation) -> list[_RunSpan]:
         span, self._model = self._model, None
-        if span is None:
-            return []
+        return [] if span is None else [self._ended_model(seen, span)]
+
+    def _ended_model(self, seen: Observation, span: _RunSpan) -> _RunSpan:
         if "error" in seen.data:
             error = cast(dict[str, JsonValue], seen.data["error"])
             span.fail(str(error["code"]), self._shown(error["message"]))
         else:
             span.more.update(_usage(usage_of(seen.data["usage"]), seen.data.get("costUsd")))
             self.root.more.update(_usage(usage_of(seen.data["total"]), seen.data.get("totalCostUsd")))
-        return [span.end(seen.at)]
+        return span.end(seen.at)
 
     # Tool calls.
 

@@ -11,11 +11,14 @@ from agency.children import outbox, rows
 from agency.children.family import cancel_child
 from agency.children.parcels import THREAD_ID, Note, Spawn, child_id
 from agency.clock import now_ms
-from agency.define.blueprint import Blueprint
+from agency.define.asides import Aside, AsksModels, AsksNothing, Place, model_of, question_of
+from agency.define.blueprint import Blueprint, ModelChoice
+from agency.define.output import OutputType
 from agency.errors import ToolError
 from agency.events import subagent_spawned
-from agency.messages import MESSAGE_CHARS
+from agency.messages import MESSAGE_CHARS, Message
 from agency.metadata import ParentInfo, ThreadMetadata
+from agency.models.interface import ModelParams
 from agency.secrets import Declared, NoSecret
 from agency.shelves.interface import ShelfStore
 from agency.shelves.shelf import Shelf
@@ -47,6 +50,8 @@ class ToolContext:
     token: str
     secrets: Declared
     """Where the tool's secrets are. The values are nowhere in here: a context is sent to other processes."""
+    place: Place
+    asks: AsksModels = field(default_factory=AsksNothing)
     starting: set[str] = field(default_factory=set)
     """The children that calls which run just now have started."""
     returned_files: dict[str, str | bytes] = field(default_factory=dict)
@@ -72,6 +77,25 @@ class ToolContext:
             return self.secrets.value(name)
         except NoSecret as error:
             raise ToolError(str(error), kind="unavailable") from None
+
+    async def ask_model(
+        self,
+        asked: str | Message | Sequence[Message],
+        *,
+        system: str = "",
+        model: str | Sequence[str | ModelChoice] | None = None,
+        params: ModelParams | None = None,
+        output: OutputType | None = None,
+    ) -> Aside:
+        """Ask a model aside; the call's result is still yours to return.
+
+        Without a `model`, the agent's own are asked, in their order. `output`, a pydantic model or a JSON schema, is
+        what the answer's `value` must fit. The answer is charged to the run and recorded before you get it: when this
+        call runs again after a crash, the same question gets the same answer. Raises `ModelError` if no model
+        answers, or if a limit of the run or the agency's budget is used up.
+        """
+        question = question_of(asked, system=system, model=model, params=params, output=output)
+        return await self.asks.ask(self.place, question, model_of(output))
 
     def spawn(
         self,

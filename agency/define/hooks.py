@@ -19,7 +19,9 @@ from typing_extensions import TypeVar
 
 from agency.approvals.rules import Policy
 from agency.children import rows
+from agency.define.asides import Aside, AsksModels, Place, model_of, question_of
 from agency.define.blueprint import Blueprint, ModelChoice
+from agency.define.output import OutputType
 from agency.define.tools import Tool
 from agency.events import timestamp
 from agency.messages import Message, ToolCall
@@ -61,11 +63,36 @@ class HookContext(Generic[Config]):
     owner: str
     secrets: Declared
     """Where the middleware's secrets are."""
+    asks: AsksModels
+    hook: str = ""
+    """The hook that is running, and the call that it is about."""
+    place: Place | None = None
+    """Where it asks models from, once it has."""
 
     def secret(self, name: str) -> str:
         """The value, now, of a secret that the middleware declares, by its name, or that its configuration refers to.
         It is taken out of whatever the middleware says."""
         return self.secrets.value(name)
+
+    async def ask_model(
+        self,
+        asked: str | Message | Sequence[Message],
+        *,
+        system: str = "",
+        model: str | Sequence[str | ModelChoice] | None = None,
+        params: ModelParams | None = None,
+        output: OutputType | None = None,
+    ) -> Aside:
+        """Ask a model aside, as `ToolContext.ask_model` does, in any hook that runs while a run is in progress.
+
+        The answer is recorded under the turn, the middleware and the hook: when the hook runs again for the same turn,
+        the same question gets the same answer. In `before_model` and what comes before it, a limit that is used up
+        pauses the run; elsewhere catch `ModelError` if the hook can do without the answer.
+        """
+        question = question_of(asked, system=system, model=model, params=params, output=output)
+        if self.place is None:
+            self.place = Place(f"{self.owner}.{self.hook}", self.owner)
+        return await self.asks.ask(self.place, question, model_of(output))
 
     def shelf(self, name: str) -> Shelf:
         """A shelf of the thread's agency: bytes by path, which outlive the thread and are shared by all threads of the

@@ -163,12 +163,15 @@ class MetricsObserver:
                     hit_ratio=self._hits / looked_up if looked_up else None,
                     read_tokens=self._usage.cached_input,
                 ),
-                models=ModelFigures(calls=self._counts[EventType.MODEL_STARTED], failures_by_kind=dict(self._failures)),
                 tools=ToolFigures(
                     calls_by_name=dict(self._calls),
                     calls_by_type=dict(self._types),
                     errors_by_name=dict(self._tool_errors),
                     errors_by_kind=dict(self._tool_error_kinds),
+                ),
+                models=ModelFigures(
+                    calls=self._counts[EventType.MODEL_STARTED] + self._counts[EventType.MODEL_ASKED],
+                    failures_by_kind=dict(self._failures),
                 ),
                 errors=ErrorFigures(total=self._errors.total(), by_kind=dict(self._errors)),
                 turns=TurnFigures(
@@ -186,7 +189,7 @@ class MetricsObserver:
     def _count(self, event: EventType, data: EventData) -> None:
         self._counts[event] += 1
         match event:
-            case EventType.MODEL_COMPLETED:
+            case EventType.MODEL_COMPLETED | EventType.MODEL_ASKED:
                 self._count_model(data)
             case EventType.TOOL_STARTED:
                 _add(self._calls, data["toolName"])

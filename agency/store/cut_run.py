@@ -78,7 +78,10 @@ def _ended(run: TurnCheckpoint, done: Sequence[PastEvent], position: int, by: Ca
         match event.type, event.data:
             case EventType.RUN_TICK, {"step": int(step)}:
                 turn = step
-            case EventType.MODEL_COMPLETED, {"total": dict(total), "totalCostUsd": (float() | int() | None) as spent}:
+            case (
+                (EventType.MODEL_COMPLETED | EventType.MODEL_ASKED),
+                {"total": dict(total), "totalCostUsd": (float() | int() | None) as spent},
+            ):
                 usage, cost = _usage(total), spent
             case EventType.RUN_PAUSED, _ if since is not None:
                 active, since = active + event.ts - since, None

@@ -32,7 +32,7 @@ from agency.store.store import ADD_EVENT, ADD_MESSAGE, event_row, stored_message
 from agency.turn.outgoing import outcome_event
 from agency.wire import Wire
 
-_LEFT_BEHIND = ("inbox", "outbox", "timers", "effects", "surface", "requests", "waits")
+_LEFT_BEHIND = ("inbox", "outbox", "timers", "effects", "surface", "requests", "waits", "asides", "tokens")
 """What waits for others or is waited for: that stays the original's."""
 
 OWN_EVENTS = 2

@@ -33,6 +33,8 @@ NOT_FOLLOWED = frozenset(
         "timers",
         "undo",
         "waits",
+        "asides",
+        "tokens",
     }
 )
 """Tables that only grow, that tell how a run in progress stands, or what the thread is to others."""

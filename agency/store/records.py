@@ -143,6 +143,22 @@ def calls(store: ThreadStore, run: int, effect: int) -> dict[str, CallOutcome | 
     }
 
 
+# Asides: what models have replied to hooks and tools of a run. The rows go when it ends.
+
+
+def keep_aside(draft: Draft, name: str, reply: bytes) -> None:
+    draft.execute("INSERT INTO asides VALUES (?, ?, ?)", (draft.run, name, reply))
+
+
+def aside(store: ThreadStore, run: int, name: str) -> bytes | None:
+    rows = store.query("SELECT reply FROM asides WHERE run = ? AND name = ?", (run, name))
+    return rows[0][0] if rows else None  # type: ignore[return-value]  # a blob
+
+
+def forget_asides(draft: Draft) -> None:
+    draft.execute("DELETE FROM asides")
+
+
 # Inbox: messages that were accepted and wait for the run's next checkpoint, or for the next run.
 
 

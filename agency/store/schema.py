@@ -67,6 +67,17 @@ STEPS = (
     ALTER TABLE messages ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE undo (n INTEGER PRIMARY KEY, at INTEGER NOT NULL, sql TEXT NOT NULL) STRICT;
     """,
+    # The replies of models that hooks and tools have asked in a run; and, by their digests, the tokens by which calls
+    # are settled from outside.
+    """
+    CREATE TABLE asides (
+        run INTEGER NOT NULL, name TEXT NOT NULL, reply BLOB NOT NULL, PRIMARY KEY (run, name)
+    ) WITHOUT ROWID, STRICT;
+    CREATE TABLE tokens (
+        digest TEXT PRIMARY KEY, run INTEGER NOT NULL, effect INTEGER NOT NULL, call TEXT NOT NULL, about TEXT NOT NULL,
+        created_at INTEGER NOT NULL, deadline INTEGER NOT NULL, status TEXT NOT NULL, outcome BLOB
+    ) WITHOUT ROWID, STRICT;
+    """,
 )
 
 LAYOUT = Layout("a thread", APPLICATION_ID, STEPS, NotAThreadStore)

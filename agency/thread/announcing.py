@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 SPENDING = frozenset(
     {
         EventType.MODEL_COMPLETED,
+        EventType.MODEL_ASKED,
         EventType.SUBAGENT_COMPLETED,
         EventType.RUN_PAUSED,
         EventType.RUN_CANCELED,

@@ -9,12 +9,14 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from agency.codes import USED_UP
+from agency.define.asides import AsksModels, AsksNothing, Place
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.results import ToolResult
 from agency.define.system import declared_by
 from agency.define.tools import Tool
-from agency.errors import HookFailed, Interrupted, InvalidInput, ToolError
+from agency.errors import FailureKind, HookFailed, Interrupted, InvalidInput, ModelError, ToolError
 from agency.messages import Image
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
@@ -63,6 +65,8 @@ class CallRunner:
         self._agents = agents
         self._offered = offered
         self._starting: set[str] = set()
+        self.asks: AsksModels = AsksNothing()
+        """What tools ask models by; the driver sets it."""
 
     async def run(
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None
@@ -147,6 +151,8 @@ class CallRunner:
             effect=effect,
             token=pending.key,
             secrets=declared_by(tool),
+            place=Place(f"{pending.key}.{pending.attempt}", pending.call.name, pending.id),
+            asks=self.asks,
             starting=self._starting,
         )
 
@@ -167,6 +173,9 @@ class CallRunner:
             return in_doubt(tool)
         except ToolError as error:
             return _tool_failure(tool, context.attempt, error)
+        except ModelError as error:  # of a model that the tool has asked
+            kind: FailureKind = "resource_limit" if error.model_code in USED_UP else "external"
+            return Failure(kind=kind, message=without_secrets(sayable_text(f"{error.model_code}: {error}")))
         except PydanticSerializationError as error:
             message = without_secrets(f"{tool.name} returned what JSON cannot say: {error}")
             return Failure(kind="execution", message=message)

@@ -38,6 +38,7 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.store.timers import Timer, set_timer
+from agency.thread.asides import Asides
 from agency.thread.batches import BatchRunner, emit_end, unfinished_batch
 from agency.thread.calls import CallRunner
 from agency.thread.code_execution import CodeExecutor
@@ -93,6 +94,8 @@ class Driver:
         self._code = CodeExecutor(store, run, loop, pipeline, calls, code_runner, commit, advance)
         self._endings = RunEndings(store, run, thread, pipeline, family, commit, self.fail)
         self._models = ModelEffects(store, run, thread, pipeline, caller, feed, family, self._endings, runtime, advance)
+        budget, alive = self._models.used_up_budget, lambda: self.error is None
+        pipeline.asks = calls.asks = Asides(store, run, caller, budget, advance, alive)
         self.stopping = Stopping(store, run, loop, self._batches, family, self._models.used, advance)
         self.timers = Timers(store, run, family, commit, advance)
 

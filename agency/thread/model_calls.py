@@ -13,6 +13,7 @@ from typing import get_args
 from pydantic_core import to_json
 
 from agency.define import output
+from agency.define.asides import AsideQuestion
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import Plan
 from agency.define.system import AgentSystem
@@ -20,7 +21,17 @@ from agency.define.tools import Tool
 from agency.errors import DefinitionError, ModelError
 from agency.json_schema import Schema
 from agency.messages import Message, ToolCall, Usage
-from agency.models.interface import Capability, Meter, Model, ModelRequest, OnDelta, Surface, capabilities, described
+from agency.models.interface import (
+    Capability,
+    Meter,
+    Model,
+    ModelRequest,
+    OnDelta,
+    Surface,
+    ToolSpec,
+    capabilities,
+    described,
+)
 from agency.models.providers.entry import Provider
 from agency.store import records
 from agency.store.draft import Draft
@@ -115,12 +126,23 @@ class ModelCaller:
 
     async def reply(self, call: CallModel, run: int, seconds_left: float | None, on_delta: OnDelta) -> ModelReply:
         """Ask. Whatever goes wrong is a `ModelError`."""
+        self.meter = Meter()
+        deltas: OnDelta = lambda delta: on_delta(sayable_text(delta))  # noqa: E731
+        return distinct(await self._respond(lambda: self._request(call, run), seconds_left, deltas))
+
+    async def reply_aside(
+        self, name: str, question: AsideQuestion, key: str, seconds_left: float | None, meter: Meter
+    ) -> ModelReply:
+        """Ask a model aside, in the same way."""
+        return await self._respond(lambda: self._aside(name, question, key, meter), seconds_left, lambda _: None)
+
+    async def _respond(
+        self, prepare: Callable[[], tuple[Model, ModelRequest]], seconds_left: float | None, on_delta: OnDelta
+    ) -> ModelReply:
         try:
-            self.meter = Meter()
-            model, request = self._request(call, run)
-            answer = model.respond(request, lambda delta: on_delta(sayable_text(delta)))
-            reply = await (answer if seconds_left is None else within(seconds_left, answer))
-            return distinct(_checked(reply))
+            model, request = prepare()
+            answer = model.respond(request, on_delta)
+            return _checked(await (answer if seconds_left is None else within(seconds_left, answer)))
         except ModelError:
             raise
         except TimedOut as error:
@@ -132,14 +154,22 @@ class ModelCaller:
                 raise
             raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
 
-    def cost(self, call: ModelCall, usage: Usage) -> float | None:
+    def chain(self, question: AsideQuestion) -> list[str]:
+        """The models that a question aside is put to, the first choice first."""
+        wanted = self._system.chain(question.model or self._blueprint.model)
+        able = [each.model for each in wanted if {*each.requires} <= self._abilities(each.model)]
+        if not able:
+            raise ModelError("no model of the chain can do all that is required", model_code="ERR_CAPABILITY")
+        return able
+
+    def cost(self, model_name: str, usage: Usage) -> float | None:
         """What a call cost, in US dollars; None is unknown."""
         try:
-            model, name = self._system.model(call.model, self._providers())
+            model, name = self._system.model(model_name, self._providers())
             known = described(model)
             return None if known is None else known.cost(name, usage)
         except Exception:  # a user's provider may raise anything; the reply is kept all the same
-            log.exception("the cost of a call of %s is not known", call.model)
+            log.exception("the cost of a call of %s is not known", model_name)
             return None
 
     def judge(self, reply: ModelReply, said: str) -> tuple[Output | None, dict[str, Settled]]:
@@ -185,6 +215,25 @@ class ModelCaller:
             key=f"{run_id(self._store.thread_id, run)}.{call.id}",
             meter=self.meter,
         )
+
+    def _aside(self, name: str, question: AsideQuestion, key: str, meter: Meter) -> tuple[Model, ModelRequest]:
+        model, name = self._system.model(name, self._providers())
+        params, tools = question.params, tuple[ToolSpec, ...]()
+        if question.output is not None and "structured_output" in capabilities(model, name):
+            params = params.model_copy(update={"response_format": output.native(question.output)})
+        elif question.output is not None:
+            tools = (output.tool(question.output, ()),)
+            params = params.model_copy(update={"tool_choice": "required"})
+        request = ModelRequest(
+            model=name,
+            system=question.system,
+            messages=question.messages,
+            tools=tools,
+            params=params,
+            key=f"{self._store.thread_id}.{key}",
+            meter=meter,
+        )
+        return model, request
 
     def _messages(self, wanted: ModelCall, surface: Surface) -> Sequence[Message]:
         if self._transcript is None:

@@ -10,6 +10,7 @@ import asyncio
 
 from agency.children.family import Family
 from agency.clock import now_ms
+from agency.codes import USED_UP
 from agency.define.hooks import Plan
 from agency.errors import HookFailed, ModelError
 from agency.messages import Usage
@@ -66,19 +67,34 @@ class ModelEffects:
 
     async def sync_surface(self, request: fx.SyncSurface) -> None:
         run, draft, plan = self._run, self._run.draft(), self._caller.plan(self._pipeline.tools)
-        if self._runtime.budgeted() and (code := await self._used_up_budget()) is not None:
-            if run.awaits(draft.run, request.id):
-                self._advance(draft, [fx.BudgetSpent(id=request.id, at=now_ms(), code=code)])
-            return
-        if self._pipeline.sees_runs_start and not records.is_start_told(self._store, run.n):
-            await self._pipeline.on_run_start(draft, run.id)
-            records.keep_start(draft, run.n)
-        await self._pipeline.plan(draft, run.id, plan)
+        code = await self.used_up_budget()
+        if code is None:
+            code = await self._shape(draft, plan)
         if run.awaits(draft.run, request.id):
-            self._advance(draft, [self._surface_of(draft, request, plan)])
+            if code is not None:
+                used_up = fx.BudgetSpent(id=request.id, at=now_ms(), code=code)
+                self._advance(run.draft(), [used_up])
+            else:
+                self._advance(draft, [self._surface_of(draft, request, plan)])
 
-    async def _used_up_budget(self) -> str | None:
-        """The code of the agency's budget that is used up, if one is."""
+    async def _shape(self, draft: Draft, plan: Plan) -> str | None:
+        """Let the hooks shape the call; the code of what was used up when one of them asked a model aside."""
+        run = self._run
+        try:
+            if self._pipeline.sees_runs_start and not records.is_start_told(self._store, run.n):
+                await self._pipeline.on_run_start(draft, run.id)
+                records.keep_start(draft, run.n)
+            await self._pipeline.plan(draft, run.id, plan)
+        except HookFailed as error:
+            if isinstance(why := error.__cause__, ModelError) and why.model_code in USED_UP:
+                return why.model_code
+            raise
+        return None
+
+    async def used_up_budget(self) -> str | None:
+        """The code of the agency's budget that is used up, if it has one and it is."""
+        if not self._runtime.budgeted():
+            return None
         return await self._runtime.allowance(self._thread, self._endings.spent())
 
     def _surface_of(self, draft: Draft, request: fx.SyncSurface, plan: Plan) -> fx.Input:
@@ -114,7 +130,7 @@ class ModelEffects:
         usage = self._caller.meter.usage if isinstance(state, WaitingModel) else None
         if usage is None or not isinstance(state, WaitingModel):
             return fx.Used()
-        return fx.Used(usage=usage, cost_usd=self._caller.cost(state.request, usage))
+        return fx.Used(usage=usage, cost_usd=self._caller.cost(state.request.model, usage))
 
     async def _failed(self, draft: Draft, request: fx.CallModel, error: ModelError) -> list[fx.Input]:
         """What the machine is told of a failure. If the request was too large, the middleware may make room."""
@@ -138,7 +154,7 @@ class ModelEffects:
             status=error.status,
             room_made=room_made,
             usage=error.usage or Usage(),
-            cost_usd=0.0 if error.usage is None else self._caller.cost(request.request, error.usage),
+            cost_usd=0.0 if error.usage is None else self._caller.cost(request.request.model, error.usage),
         )
         return [fx.ModelFailed(id=request.id, at=now_ms(), failure=failure)]
 
@@ -159,7 +175,7 @@ class ModelEffects:
             reply=reply,
             ask={call_id: ask for call_id, ask in review.ask.items() if call_id not in refused},
             seen_by=tuple(review.seen_by),
-            cost_usd=self._caller.cost(request.request, reply.usage),
+            cost_usd=self._caller.cost(request.request.model, reply.usage),
             output=output,
             refused=refused,
             hidden=self._hidden(reply),

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from agency import events
 from agency.approvals.always import always_approved
 from agency.approvals.rules import Policy, ruled_risk
+from agency.define.asides import AsksModels, AsksNothing
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
 from agency.define.system import declared_by
@@ -107,6 +108,8 @@ class Pipeline:
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
+        self.asks: AsksModels = AsksNothing()
+        """What hooks ask models by; the driver sets it."""
         self.tools = {tool.name: tool for tool in tools}
         self._given = frozenset(self.tools)
 
@@ -246,6 +249,7 @@ class Pipeline:
             shelves=self._shelves,
             owner=mw.name,
             secrets=self._secrets[mw.name],
+            asks=self.asks,
         )
 
     def _register(self, mw: AnyMiddleware, tool: Tool) -> None:
@@ -268,6 +272,7 @@ async def run_hook(
 ) -> Result:
     """What the hook returns. If it fails, or writes what the database refuses, `HookFailed` names it."""
     mark = ctx.store.mark()
+    ctx.hook = f"{name}.{args[0].id}" if args and isinstance(args[0], ToolCall) else name
     try:
         result = await hook(ctx, *args, **kwargs)
         ctx.store.remove_secrets(mark)

@@ -78,6 +78,7 @@ class RunEndings:
         drop_timers(draft, "sleep", "approval")
         rows.drop_waits(draft)
         records.forget_all_calls(draft)
+        records.forget_asides(draft)
         if self._pipeline.sees_runs_end:
             records.keep_end(draft, self._run.n)
         self._spent += self._run.machine.spent(now_ms())

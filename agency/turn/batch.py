@@ -43,7 +43,7 @@ from agency.turn.outcomes import (
     Settled,
     Success,
 )
-from agency.turn.state import RetryTools, WaitingTools
+from agency.turn.state import RetryTools, State, WaitingTools
 
 IN_BATCH = Deferred(waits_for="batch")
 
@@ -201,6 +201,13 @@ def let_through(state: WaitingTools) -> WaitingTools:
 
 def _waits(outcome: CallOutcome) -> str | None:
     return outcome.waits_for if outcome.status == "deferred" else None
+
+
+def handed_out(state: State, effect: int) -> set[str]:
+    """The calls of a batch that the driver is running, if the run is at that batch."""
+    if not isinstance(state, WaitingTools) or state.effect != effect:
+        return set()
+    return {call.id for call in state.runnable()}
 
 
 # Ending.

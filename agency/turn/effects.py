@@ -360,6 +360,21 @@ class Used:
 
 
 @dataclass(slots=True, kw_only=True)
+class ModelAsked:
+    """A tool or a middleware, `by`, has asked a model aside: what that has used. `error` is the code and the message of
+    a call that failed."""
+
+    at: int
+    took_ms: int
+    model: str
+    by: str
+    call_id: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
+    error: tuple[str, str] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class RunInterrupted:
     """Leave what is being done and go on with these messages. Calls that have ended keep their results."""
 
@@ -414,6 +429,7 @@ Input = (
     | CallSettled
     | CallsDecided
     | LimitsLifted
+    | ModelAsked
     | PauseRequested
     | ResumeRequested
     | RunInterrupted

@@ -78,7 +78,7 @@ from agency.turn.actions import (
     Warn,
 )
 from agency.turn.modes import MODES, ModeName
-from agency.turn.outgoing import Outgoing, outcome_event
+from agency.turn.outgoing import Outgoing, asked_event, outcome_event
 from agency.turn.view import TurnView
 
 INTERRUPTED = out.Canceled(reason="a new message came first")
@@ -181,6 +181,10 @@ class TurnMachine(TurnView):
             case fx.LimitsLifted():
                 self._apply(limits.lift(self._m, given))
                 self._set_pause(None)
+            case fx.ModelAsked():
+                self._expect_running(given)
+                self._count(given.usage, given.cost_usd)
+                self._outgoing.emit(asked_event(given, self._m))
             case fx.PauseRequested():
                 self._expect_running(given)
                 self._m.pause_requested = True
@@ -211,7 +215,7 @@ class TurnMachine(TurnView):
             raise ResultMismatch(f"{given!r} does not fit {state!r}")
         return state
 
-    def _expect_running(self, given: fx.PauseRequested | fx.RunInterrupted | fx.RunCanceled | fx.RunAborted) -> None:
+    def _expect_running(self, given: fx.Input) -> None:
         if isinstance(self._m.state, st.Ended):
             raise ResultMismatch(f"{given!r} comes after the run has ended")
         limits.move_clock(self._m, given.at)
@@ -353,7 +357,7 @@ class TurnMachine(TurnView):
         deferred = {outcome.waits_for for outcome in after.outcomes.values() if outcome.status == "deferred"}
         if runnable or deferred:
             # The driver runs some of these calls already: they are handed out again only if others join them.
-            self._outgoing.due = self._outgoing.due or not runnable <= self._handed_out(state.effect)
+            self._outgoing.due = self._outgoing.due or not runnable <= batch.handed_out(self._m.state, state.effect)
             self._m.state = after
             self._set_pause("hitl" if "approval" in deferred else None if runnable else "subagent")
             return
@@ -361,13 +365,6 @@ class TurnMachine(TurnView):
         results = batch.settled(after)
         again = batch.retry(after, results, self._m.now)
         self._apply(self._mode.on_tools(results) if again is None else [again])
-
-    def _handed_out(self, effect: int) -> set[str]:
-        """The calls of this batch that the driver is running."""
-        state = self._m.state
-        if not isinstance(state, st.WaitingTools) or state.effect != effect:
-            return set()
-        return {call.id for call in state.runnable()}
 
     # Pausing, resuming and interrupting.
 

@@ -92,6 +92,21 @@ class Outgoing:
         return f"m{self._m.run}.{number}"
 
 
+def asked_event(asked: fx.ModelAsked, m: st.TurnCheckpoint) -> NewEvent:
+    """A model was asked aside, and the run has been charged for it."""
+    return events.model_asked(
+        asked.model,
+        asked.by,
+        asked.call_id,
+        asked.took_ms,
+        asked.usage,
+        asked.cost_usd,
+        m.usage,
+        m.cost_usd,
+        asked.error,
+    )
+
+
 def outcome_event(outcome: TurnOutcome, canceled_by: fx.CanceledBy | None = None) -> NewEvent:
     match outcome:
         case Finished(value=value):

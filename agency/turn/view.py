@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agency.messages import Usage
 from agency.spending import Spent
 from agency.turn.effects import CanceledBy
-from agency.turn.limits import active_ms, remaining_ms
+from agency.turn.limits import active_ms, exhausted_by, remaining_ms
 from agency.turn.outcomes import TurnOutcome
 from agency.turn.state import Attempt, Ended, Exhausted, Limits, PauseReason, State, TurnCheckpoint
 
@@ -74,6 +76,10 @@ class TurnView:
         """The code of the limit that the run waits to have lifted."""
         state = self._m.state
         return state.code if isinstance(state, Exhausted) else None
+
+    def used_up(self, at: int) -> str | None:
+        """The code of the limit that the run has reached by now, if it has; the next turn pauses it."""
+        return exhausted_by(replace(self._m, now=max(at, self._m.now)))
 
     def spent(self, at: int) -> Spent:
         """What the run has used, without its children."""

@@ -14,6 +14,7 @@ from agency import (
     ModelReply,
     ModelRequest,
     Thread,
+    ToolContext,
     ToolError,
     tool,
 )
@@ -27,7 +28,9 @@ PATIENCE = 10.0
 
 
 @tool
-async def act(how: str) -> str:
+async def act(how: str, ctx: ToolContext) -> str:
+    if how == "consult":
+        return (await ctx.ask_model("What now?")).text
     if how == "fail":
         raise ToolError("it failed")
     if how == "hang":
@@ -44,6 +47,8 @@ def script(request: ModelRequest) -> Line:
             return ModelError("no")
         case "delegate":
             return call("task", description="say hello", subagentType="helper")
+        case "What now?":
+            return "nothing"
         case "say hello":
             return "hello"
         case "trail off":
@@ -93,7 +98,7 @@ async def test_every_event_type_is_emitted_and_stored_ones_are_seen_live_in_orde
     async with LocalRuntime(build(), tmp_path) as runtime:
         thread = await runtime.create("boss")
         watcher = asyncio.create_task(live(thread, seen))
-        for message in ("work", "fail", "delegate", "error", "trail off", "hang"):
+        for message in ("work", "fail", "consult", "delegate", "error", "trail off", "hang"):
             await ask(thread, message)
         stored = [event async for event in thread.events(follow=False)]
     await asyncio.wait_for(watcher, PATIENCE)
@@ -170,4 +175,5 @@ def test_event_types_are_stored_by_numbers_that_never_change() -> None:
         "subagent.completed",
         "capabilities.resolved",
         "runtime.warning",
+        "model.asked",
     ]

@@ -108,6 +108,8 @@ class RunDisplay:
                 shown.text = ""
             case EventType.RUNTIME_WARNING, {"message": str(message)}:
                 self._line(shown, ("! ", "yellow"), one_line(message))
+            case EventType.MODEL_ASKED, {"by": str(by), "error": {"code": str(code), "message": str(message)}}:
+                self._line(shown, ("✗ ", "red"), f"{by}: {code} {one_line(message)}")
             case ((EventType.AGENT_COMPLETED | EventType.AGENT_ERROR | EventType.RUN_CANCELED), _):
                 shown.text = ""  # the text is the result, which the command prints
                 shown.calls.clear()

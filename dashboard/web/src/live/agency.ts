@@ -211,10 +211,12 @@ export function advanced(known: ThreadSummary, event: AgencyEvent): ThreadSummar
   return { ...spent(known, event), seq: event.seq, status, reason, updatedAt: event.ts };
 }
 
+const PAID = new Set<string>(["model.completed", "model.asked"]);
+
 /** Money and tokens as they are spent, before the list has them. */
 function spent(known: ThreadSummary, event: AgencyEvent): ThreadSummary {
   const { usage, costUsd } = event.data as { usage?: { inputTokens: number; outputTokens: number }; costUsd?: number };
-  if (event.type !== "model.completed" || usage === undefined) return known;
+  if (!PAID.has(event.type) || usage === undefined) return known;
   const { tokensUsed } = known;
   return {
     ...known,

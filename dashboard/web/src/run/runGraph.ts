@@ -111,6 +111,9 @@ class Building {
       case "model.completed":
         this.#endModel(event);
         break;
+      case "model.asked":
+        this.#asked(event);
+        break;
       case "tool.started":
         this.#beginCall(event);
         break;
@@ -194,6 +197,17 @@ class Building {
     model.seqs.push(event.seq);
     model.detail = isObject(error) ? text(error.code) : tokens(usage);
     close(model, event, isObject(error) ? "failed" : "done");
+  }
+
+  /** A model that a tool or a middleware has asked: one event, which tells how long that took. */
+  #asked(event: ThreadEvent): void {
+    const { error, usage, durationMs } = event.data;
+    const aside = this.#add(event, "model", `${text(event.data.model)} for ${text(event.data.by)}`, "");
+    aside.start -= typeof durationMs === "number" ? durationMs : 0;
+    aside.detail = isObject(error) ? text(error.code) : tokens(usage);
+    const from = this.#calls.get(text(event.data.callId)) ?? this.#tick ?? this.#run;
+    if (from) this.edges.push({ id: `${from.id}>${aside.id}`, source: from.id, target: aside.id, kind: "next" });
+    close(aside, event, isObject(error) ? "failed" : "done");
   }
 
   // Tools, and the persons that are asked about them.
