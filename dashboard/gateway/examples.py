@@ -23,6 +23,7 @@ from agency.approvals.rules import Policy
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
+from agency.shelves.interface import ShelfEntry, ShelfList, ShelfPage
 from agency.thread.views import Accepted, RunEnvelope
 from agency.wire import Wire
 
@@ -146,6 +147,14 @@ _POLICY = {
     "timeoutMs": 3_600_000,
     "onTimeout": "deny",
 }
+_SHELF_ENTRY = {
+    "shelf": "notes",
+    "path": "recipes/rye.md",
+    "version": "17",
+    "size": 2048,
+    "createdAt": _AT,
+    "updatedAt": _AT,
+}
 _SCHEDULE = {
     "id": "sch_0d4f4a3c5b8a91e2",
     "name": "the morning's orders",
@@ -202,6 +211,9 @@ EXAMPLES: dict[type[Wire], dict[str, Any]] = {
     SchedulePage: {"schedules": [_SCHEDULE], "next": None},
     ScheduleRun: _SCHEDULE_RUN,
     ScheduleRunPage: {"runs": [_SCHEDULE_RUN], "next": None},
+    ShelfEntry: _SHELF_ENTRY,
+    ShelfList: {"shelves": [{"name": "notes", "entries": 12, "size": 40_960}]},
+    ShelfPage: {"entries": [_SHELF_ENTRY], "next": None},
     StateAndRun: _STATE,
     ThreadMetadata: _THREAD,
     ThreadPage: {"agents": [_SUMMARY], "next": None},

@@ -61,7 +61,8 @@ async def test_shelves_are_found_read_filled_and_emptied(
     await expect(page.get_by_role("region", name="Text of bread/über uns.txt")).to_have_text("sieben Brötchen")
 
     chosen = {"name": "oats.txt", "mimeType": "text/plain", "buffer": b"oats"}
-    await page.get_by_label("Files to put on the shelf").set_input_files([chosen])  # type: ignore[arg-type]  # that is what it takes
+    picker = page.get_by_label("Files to put on the shelf")
+    await picker.set_input_files([chosen])  # type: ignore[arg-type]  # that is what it takes
     await expect(page.get_by_role("region", name="Text of oats.txt")).to_have_text("oats")
     assert read(http, agency, "oats.txt") == b"oats"
     await side.get_by_role("searchbox").fill("bread/")
