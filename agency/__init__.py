@@ -9,7 +9,7 @@ from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.code import CallTool, CodeResult, CodeRunner
 from agency.define.context import ToolContext
 from agency.define.files import FileKeeper
-from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, RunEnd
+from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, ProcessContext, RunEnd
 from agency.define.results import ToolResult
 from agency.define.system import AgentSystem
 from agency.define.tools import RetryPolicy, Tool, tool
@@ -117,6 +117,7 @@ __all__ = [
     "Plan",
     "Policy",
     "Price",
+    "ProcessContext",
     "Provider",
     "RequestContext",
     "Respond",

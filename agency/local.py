@@ -51,6 +51,7 @@ from agency.store.peek import glance, holds_thread
 from agency.store.sqlite import Storage
 from agency.thread.calls import perform
 from agency.thread.invocation import checked_invocation
+from agency.thread.openings import openings_of
 from agency.thread.thread import Thread
 from agency.turn.outcomes import CallOutcome
 
@@ -91,6 +92,7 @@ class LocalRuntime:
         self._leaving: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
         self._closed = False
+        self._holding = False
 
     async def __aenter__(self) -> Self:
         self._system.check_agents(self._providers)  # a wrong definition shows before anything runs
@@ -112,6 +114,9 @@ class LocalRuntime:
             for thread in self._threads.values():
                 await thread.close()
             self._threads.clear()
+            if self._holding:
+                self._holding = False
+                await openings_of(self._system).release()
         if self._system.observers:
             await asyncio.to_thread(self._system.observers.flush)  # exporters may use the network
 
@@ -254,6 +259,9 @@ class LocalRuntime:
             raise WrongState(f"the runtime of {self._folder} is closed")
 
     async def _open(self, path: Path, create: tuple[ThreadMetadata, Blueprint] | None) -> Thread:
+        if not self._holding:
+            openings_of(self._system).hold()
+            self._holding = True
         return await Thread.open(path, self._system, self, create=create, storage=self._storage)
 
     def _leave_when_at_rest(self, thread: Thread) -> None:

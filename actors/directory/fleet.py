@@ -123,10 +123,7 @@ class Fleet:
     async def stop(self) -> None:
         """Put every thread to rest and end all hosts."""
         self._stopping = True
-        entries = list(self._hosts.values())
-        await asyncio.gather(*(_drained(entry) for entry in entries))
-        for entry in entries:
-            ray.kill(entry.handle)
+        await asyncio.gather(*(_end(entry) for entry in list(self._hosts.values())))
 
     def count(self, host: str, totals: Totals) -> None:
         """What a host has counted so far."""
@@ -270,7 +267,7 @@ class Fleet:
         """End a host that holds no thread."""
         if self._hosts.get(entry.name) is entry:
             self._remove(entry)
-            ray.kill(entry.handle)
+            self._background.go(_end(entry))
 
     def _remove(self, entry: HostEntry) -> None:
         del self._hosts[entry.name]
@@ -336,7 +333,9 @@ async def _status(entry: HostEntry) -> HostStatus:
     )
 
 
-async def _drained(entry: HostEntry) -> None:
+async def _end(entry: HostEntry) -> None:
+    """Let a host close what it has open, within a while, and end it."""
     with suppress(RayError, TimeoutError):
         async with asyncio.timeout(INVENTORY_SECONDS):
             await entry.handle.drain.remote()
+    ray.kill(entry.handle)

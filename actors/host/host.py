@@ -47,6 +47,7 @@ from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.errors import AgencyError
 from agency.secrets import remember_all
+from agency.thread.openings import openings_of
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +111,7 @@ class Host:
             remember_all(build.references(system, settings.providers))
             system.prepare(settings.providers)
             self._services = HostServices(name, settings, system, self._caller, self._updates, self._terms)
+            openings_of(system).hold()
         except AgencyError as error:
             self._broken = Refusal(error.code, f"{error} (on node {ray.get_runtime_context().get_node_id()[:8]})")
 
@@ -175,9 +177,12 @@ class Host:
         return HostLoad(os.getpid(), working, psutil.Process().memory_info().rss)
 
     async def drain(self) -> None:
-        """Close all threads: the installation is being stopped."""
+        """Close all threads, and what they shared: the installation is being stopped, or this host is not needed."""
         await asyncio.gather(*(self.evict(address) for address in list(self._awake)))
-        if self._services is not None and self._services.system.observers:
+        if self._services is None:
+            return
+        await openings_of(self._services.system).release()
+        if self._services.system.observers:
             await asyncio.to_thread(self._services.system.observers.flush)
 
     # What the tasks of this host's threads ask.

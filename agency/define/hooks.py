@@ -123,6 +123,17 @@ class HookContext(Generic[Config]):
         self.store.post(Message(role=role, content=said, origin=self.owner, transient=transient))
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessContext:
+    """The process that a middleware is opened in."""
+
+    secrets: Declared
+
+    def secret(self, name: str) -> str:
+        """The value, now, of a secret that the middleware declares."""
+        return self.secrets.value(name)
+
+
 class Asking(Protocol):
     """Have a person approve a call: why, how long there is for that, and what happens if no decision comes in that
     time."""
@@ -248,8 +259,26 @@ class Middleware(Generic[Config]):
     tables: ClassVar[tuple[str, ...]] = ()
     secrets: Mapping[str, Secret] = MappingProxyType({})
 
+    async def on_process_open(self, ctx: ProcessContext) -> None:
+        """The first thread of this process that has this middleware is being opened: the place to open what all of them
+        share, and to keep it on `self`. If this raises, or takes longer than 5 seconds, the middleware's tools are not
+        available, and it is tried again later."""
+
+    async def on_process_close(self) -> None:
+        """The process is being stopped, and no thread is open any more; or `on_process_open` has failed. The place to
+        close what that has opened. It gets 5 seconds, and is not called if the process is killed."""
+
+    async def on_thread_open(self, ctx: HookContext[Config]) -> None:
+        """The thread was opened, in this process, after `on_init` and `on_process_open`: the place to open what belongs
+        to this thread alone, and to register tools that are only known then. If this raises, or takes longer than 5
+        seconds, the tools of the middleware are not available to this thread, and it is tried again later."""
+
+    async def on_thread_close(self, thread: ThreadMetadata) -> None:
+        """The thread leaves this process, or its `on_thread_open` has failed: the place to close what that has opened.
+        It gets 5 seconds, and is not called if the process is killed."""
+
     async def on_init(self, ctx: HookContext[Config]) -> None:
-        """The thread was opened, in this process: the place to register tools."""
+        """The thread was opened, in this process: the place to register tools. If this raises, it stays shut."""
 
     async def on_run_start(self, ctx: HookContext[Config]) -> None:
         """A run begins: its messages are there, and no model has been asked."""

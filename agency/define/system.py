@@ -288,10 +288,15 @@ class AgentSystem:
         return [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
 
     @property
+    def middleware(self) -> tuple[AnyMiddleware, ...]:
+        """All that agents can have."""
+        return tuple(middleware for middleware, _ in self._middleware.values())
+
+    @property
     def secrets(self) -> list[Declared]:
         """Where the secrets are that its tools, its middleware and its agents' configurations name."""
         found = [declared_by(tool) for tool, _ in self._tools.values()]
-        found += [declared_by(middleware) for middleware, _ in self._middleware.values()]
+        found += [declared_by(middleware) for middleware in self.middleware]
         for name, blueprint in self._agents.items():
             sections = (config for _, config in self.middleware_for(blueprint))
             found.append(Declared(f"agent {name!r}", {}, frozenset(references_in(list(sections)))))

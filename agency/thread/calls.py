@@ -20,7 +20,7 @@ from agency.errors import FailureKind, HookFailed, Interrupted, InvalidInput, Mo
 from agency.messages import Image
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
-from agency.secrets import free_of_secrets, without_secrets
+from agency.secrets import bytes_without_secrets, free_of_secrets, without_secrets
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.files import keep_files, keeps_files
@@ -103,6 +103,8 @@ class CallRunner:
         self, pending: PendingCall, draft: Draft, run: int, effect: int, limit_s: float | None
     ) -> CallOutcome:
         name, offered = pending.call.name, self._offered()
+        if (why := self._pipeline.unavailable(name)) is not None:
+            return Failure(kind="unavailable", source="middleware", message=why)
         tool = self._pipeline.tools.get(name) if name in offered else None
         if tool is None:
             known = ", ".join(known for known in self._pipeline.tools if known in offered) or "none"
@@ -268,7 +270,7 @@ def _taken_apart(result: ToolResult, context: ToolContext) -> Success | Failure:
     except InvalidInput as error:
         return Failure(kind="execution", message=f"the tool returned what cannot be used: {error}")
     for path, content in files.items():
-        free = without_secrets(sayable_text(content)) if isinstance(content, str) else content
+        free = without_secrets(sayable_text(content)) if isinstance(content, str) else bytes_without_secrets(content)
         context.returned_files[without_secrets(sayable_text(path))] = free
     return Success(content=_text(result.content), images=images)
 

@@ -93,7 +93,9 @@ class Driver:
         )
         self._code = CodeExecutor(store, run, loop, pipeline, calls, code_runner, commit, advance)
         self._endings = RunEndings(store, run, thread, pipeline, family, commit, self.fail)
-        self._models = ModelEffects(store, run, thread, pipeline, caller, feed, family, self._endings, runtime, advance)
+        self._models = ModelEffects(
+            store, run, thread, pipeline, caller, feed, family, self._endings, runtime, advance, commit
+        )
         budget, alive = self._models.used_up_budget, lambda: self.error is None
         pipeline.asks = calls.asks = Asides(store, run, caller, budget, advance, alive)
         self.stopping = Stopping(store, run, loop, self._batches, family, self._models.used, advance)

@@ -7,6 +7,7 @@ A reply is paid for: it is kept whatever the middleware make of it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from agency.children.family import Family
 from agency.clock import now_ms
@@ -43,6 +44,7 @@ class ModelEffects:
         endings: RunEndings,
         runtime: Runtime,
         advance: Advance,
+        commit: Callable[[Draft], None],
     ) -> None:
         self._store = store
         self._run = run
@@ -54,6 +56,7 @@ class ModelEffects:
         self._endings = endings
         self._runtime = runtime
         self._advance = advance
+        self._commit = commit
         self.compacting = False
         """Whether middleware are making room for a conversation that is too long."""
 
@@ -66,8 +69,11 @@ class ModelEffects:
         return self._surface_of(draft, request, self._caller.plan(self._pipeline.tools))
 
     async def sync_surface(self, request: fx.SyncSurface) -> None:
-        run, draft, plan = self._run, self._run.draft(), self._caller.plan(self._pipeline.tools)
+        run, draft = self._run, self._run.draft()
         code = await self.used_up_budget()
+        if code is None:
+            await self._open()
+        plan = self._caller.plan(self._pipeline.tools)
         if code is None:
             code = await self._shape(draft, plan)
         if run.awaits(draft.run, request.id):
@@ -76,6 +82,13 @@ class ModelEffects:
                 self._advance(run.draft(), [used_up])
             else:
                 self._advance(draft, [self._surface_of(draft, request, plan)])
+
+    async def _open(self) -> None:
+        """Try once more to open what middleware need. What they write counts, whatever comes of the call."""
+        draft = self._run.draft()
+        await self._pipeline.open(draft)
+        if draft:
+            self._commit(draft)
 
     async def _shape(self, draft: Draft, plan: Plan) -> str | None:
         """Let the hooks shape the call; the code of what was used up when one of them asked a model aside."""

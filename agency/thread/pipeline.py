@@ -30,6 +30,7 @@ from agency.metadata import ThreadMetadata
 from agency.secrets import free_of_secrets, has_secrets, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.store.draft import Draft
+from agency.thread.openings import UNAVAILABLE, ProcessOpenings, ThreadOpenings
 from agency.thread.workers import is_ours, what_failed
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import (
@@ -91,15 +92,18 @@ class Pipeline:
         agents: Mapping[str, Blueprint],
         policy: Callable[[], Policy],
         shelves: Callable[[], ShelfStore],
+        process: ProcessOpenings,
     ) -> None:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
         `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
         self._configs = {mw.name: config for mw, config in middleware}
         self._secrets = {mw.name: declared_by(mw, config) for mw, config in middleware}
         self._registrars = {mw.name: functools.partial(self._register, mw) for mw, _ in middleware}
+        self._owners: dict[str, str] = {}  # of the tools that middleware have registered
+        self._told: set[tuple[str, str]] = set()  # of which middleware each run was told that it is not open
         self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
         self.middleware = tuple(mw for mw, _ in middleware)
-        self.shapes_calls = any(self._by_hook[hook] for hook in ("on_run_start", "on_tick", "before_model"))
+        self._shapes_calls = any(self._by_hook[hook] for hook in ("on_run_start", "on_tick", "before_model"))
         self.ends_turns = bool(self._by_hook["on_turn_end"])
         self.sees_runs_start = bool(self._by_hook["on_run_start"])
         self.sees_runs_end = bool(self._by_hook["on_run_end"])
@@ -112,6 +116,7 @@ class Pipeline:
         """What hooks ask models by; the driver sets it."""
         self.tools = {tool.name: tool for tool in tools}
         self._given = frozenset(self.tools)
+        self._openings = ThreadOpenings(self.middleware, process, self._on_thread_open, self._on_thread_close)
 
     @property
     def agent(self) -> str:
@@ -125,6 +130,57 @@ class Pipeline:
         if tool not in self._given:
             return "middleware"
         return "function" if known.ray is None else "task"
+
+    @property
+    def shapes_calls(self) -> bool:
+        """Whether middleware have a say in the next model call."""
+        return self._shapes_calls or self._openings.waiting
+
+    # What middleware keep open.
+
+    async def open(self, draft: Draft) -> None:
+        """Let middleware open what they need, those that are not open yet. None of them keeps the thread shut."""
+        if self._openings.waiting:
+            await self._openings.open(draft)
+
+    async def close(self) -> None:
+        """Let middleware close what they have opened for this thread."""
+        await self._openings.close()
+
+    def unavailable(self, tool: str) -> str | None:
+        """Why a tool is not available, if it is not: its middleware is not open."""
+        problems = self._openings.problems
+        if not problems or (tool in self.tools and self._owners.get(tool) not in problems):
+            return None
+        if tool in self.tools:
+            return f"{tool} is not available now: {problems[self._owners[tool]]}"
+        return f"no tool is named {tool!r} now; some are not available: {'; '.join(problems.values())}"
+
+    def _leave_out_closed(self, draft: Draft, run_id: str, plan: Plan) -> None:
+        """Do not offer the tools of middleware that are not open, and tell the model and people why."""
+        for name, problem in self._openings.problems.items():
+            tools = [tool for tool, owner in self._owners.items() if owner == name]
+            for tool in tools:
+                plan.remove_tool(tool)
+            what = f"The tools {', '.join(tools)} are" if tools else f"What {name} provides is"
+            plan.add_prompt(f"{what} not available now: {problem}. It is tried again later.")
+            if (run_id, name) not in self._told:
+                self._told.add((run_id, name))
+                draft.warn(UNAVAILABLE, f"{what} not available now: {problem}")
+
+    async def _on_thread_open(self, mw: AnyMiddleware, draft: Draft) -> None:
+        there = set(self.tools)
+        try:
+            await run_hook("on_thread_open", mw.on_thread_open, self.context(mw, draft, None))
+        except BaseException:
+            for name in self.tools.keys() - there:  # it registers them again when it is tried again
+                del self.tools[name], self._owners[name]
+            raise
+
+    async def _on_thread_close(self, mw: AnyMiddleware) -> None:
+        await mw.on_thread_close(self._thread)
+
+    # The hooks.
 
     async def on_init(self, draft: Draft) -> None:
         for mw in self._by_hook["on_init"]:
@@ -162,6 +218,8 @@ class Pipeline:
 
     async def plan(self, draft: Draft, run_id: str, plan: Plan) -> None:
         """Let the middleware begin the turn and shape the model call."""
+        if self._openings.waiting:
+            self._leave_out_closed(draft, run_id, plan)
         for mw in self._by_hook["on_tick"]:
             await run_hook("on_tick", mw.on_tick, self.context(mw, draft, run_id))
         for mw in self._by_hook["before_model"]:
@@ -231,6 +289,8 @@ class Pipeline:
         merged: dict[str, JsonValue] = {}
         for mw in self._by_hook["state"]:
             merged.update(await run_hook("state", mw.state, self.context(mw, draft, None)))
+        if problems := self._openings.problems:
+            merged["unavailable"] = dict(problems)
         return {name: free_of_secrets(value) for name, value in merged.items()} if has_secrets() else merged
 
     def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any]:
@@ -261,6 +321,7 @@ class Pipeline:
             named = ", ".join(sorted(undeclared))
             raise DefinitionError(f"{tool.name!r} needs {named}: middleware {mw.name!r} must declare that, too")
         self.tools[tool.name] = tool
+        self._owners[tool.name] = mw.name
 
 
 async def run_hook(

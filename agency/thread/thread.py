@@ -41,6 +41,7 @@ from agency.thread.feed import Feed, Reader
 from agency.thread.files import file_sizes, read_file
 from agency.thread.invocation import Invocation, checked_invocation, checked_key
 from agency.thread.model_calls import ModelCaller
+from agency.thread.openings import openings_of
 from agency.thread.pipeline import Pipeline
 from agency.thread.postman import Postman
 from agency.thread.receiving import ParcelReceiver
@@ -76,7 +77,8 @@ class Thread:
         self._runtime = runtime
         agents = runtime.agents()
         middleware, tools = system.middleware_for(blueprint), system.tools_for(blueprint)
-        self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, runtime.policy, runtime.shelves)
+        shared = (runtime.policy, runtime.shelves, openings_of(system))
+        self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, *shared)
         self._feed = Feed(store)
         caller = ModelCaller(store, system, blueprint, runtime.providers)
         runner = CallRunner(store, self._pipeline, metadata, blueprint, runtime, agents, caller.offered)
@@ -149,9 +151,14 @@ class Thread:
         if self._store.last_seq == 0:
             draft.emit(events.thread_created(self.metadata.agent_type))
         await self._pipeline.on_init(draft)
-        if draft:
-            self._driver.commit(draft)
-        self._driver.take_up()
+        try:
+            await self._pipeline.open(draft)
+            if draft:
+                self._driver.commit(draft)
+            self._driver.take_up()
+        except BaseException:
+            await self._pipeline.close()
+            raise
         self._postman.start()
         self._driver.timers.schedule()
 
@@ -406,6 +413,7 @@ class Thread:
         await self._driver.stop()
         self._driver.timers.stop()
         await self._postman.stop()
+        await self._pipeline.close()
         self._driver.fail(WrongState(f"thread {self.id} is closed"))
         self._system.observers.left(self.id)
         await asyncio.to_thread(self._store.close)  # it checkpoints, and the disk may take its time

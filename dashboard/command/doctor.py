@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import resource
@@ -23,6 +24,7 @@ from agency.errors import DefinitionError
 from agency.models.providers import STOCK_KEYS
 from agency.models.providers.entry import Provider, sent_secret
 from agency.secrets import Declared, NoSecret, look_up
+from agency.thread.openings import try_openings
 from agency.wire import Wire
 from dashboard.command.installation import chosen
 from dashboard.command.terminal.console import AsJson, DataDir, app, out, print_json
@@ -110,6 +112,8 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
         yield provider_keys(name, entry)
     for declared in system.secrets:
         yield secrets_of(declared)
+    for middleware, problem in asyncio.run(try_openings(system)).items():
+        yield opening_of(middleware, problem)
 
 
 # The checks.
@@ -240,6 +244,15 @@ def secrets_of(declared: Declared) -> Finding:
             todo = f"set it before you serve: {declared.owner} needs it"
             return Finding(what=declared.owner, state="warning", found=str(error), to_do=todo)
     return Finding(what=declared.owner, state="ok", found=f"{', '.join(sorted(declared.references))} set")
+
+
+def opening_of(middleware: str, problem: str) -> Finding:
+    """Whether a middleware can open what its threads share."""
+    what = f"opening {middleware}"
+    if problem:
+        todo = "its tools are not available to agents until that succeeds"
+        return Finding(what=what, state="warning", found=problem, to_do=todo)
+    return Finding(what=what, state="ok", found="it opens")
 
 
 def _existing(path: Path) -> Path:

@@ -23,7 +23,7 @@ from agency.errors import Unavailable
 from tests.support.gateway_requests import create, finished, stored
 from tests.support.gateways import Server
 from tests.support.paths import ROOT
-from tests.support.scripted_system import calls, say
+from tests.support.scripted_system import calls, noted, say
 from tests.support.secret_system import NAMES
 from tests.support.terminals import agency
 
@@ -147,6 +147,20 @@ def test_an_agencys_blueprint_uses_its_own_secret_and_keeps_what_the_code_names(
     assert leaking == {"length": len(VALUES["AGENCY_KEY_LEAKED"]), "value": "[redacted]"}
     changed = http.post(f"/agency/{shop}/blueprints", json={"name": "clerk", "prompt": "other"})
     assert changed.status_code < 300, changed.text
+
+
+def test_the_doctor_tells_what_middleware_cannot_open(tmp_path: Path) -> None:
+    system = ("--system", "tests.support.opening_system:system")
+
+    def found(**variables: str) -> tuple[str, str]:
+        done = agency("doctor", "--json", *system, folder=ROOT, AGENCY_DATA_DIR=str(tmp_path), **variables)
+        findings = {each["what"]: each for each in json.loads(done.stdout)["findings"]}
+        return findings["opening pool"]["state"], findings["opening pool"]["found"]
+
+    state, problem = found()
+    assert (state, "NoSecret: env:OPENINGS_LEDGER is not set" in problem) == ("warning", True)
+    assert found(OPENINGS_LEDGER=str(tmp_path / "ledger")) == ("ok", "it opens")
+    assert noted(tmp_path / "ledger") == ["process-open", "process-close"]
 
 
 def test_the_doctor_names_what_is_missing_and_says_no_value(tmp_path: Path) -> None:
