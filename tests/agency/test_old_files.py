@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 
 from agency import LocalRuntime
+from agency.shelves import local
+from agency.shelves.local import LocalShelves
 from agency.store.schema import STEPS
 
 STORES = Path(__file__).parent / "stores"
 RECORDED = sorted(STORES.glob("v*.db"))
+SHELVES = sorted(STORES.glob("shelves-v*.db"))
 
 
 def test_every_version_has_its_recorded_store() -> None:
     assert [path.stem for path in RECORDED] == [f"v{version}" for version in range(1, len(STEPS) + 1)]
+    versions = range(1, len(local.STEPS) + 1)
+    assert [path.stem for path in SHELVES] == [f"shelves-v{version}" for version in versions]
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.stem)
@@ -49,3 +54,16 @@ async def test_a_recorded_store_opens_and_its_waiting_run_goes_on(recorded: Path
         assert state.more["files"] == {"/notes.md": "one\ntwo\n"}
         seqs = [event.seq async for event in thread.events(follow=False)]
         assert seqs == list(range(1, len(seqs) + 1))
+
+
+@pytest.mark.parametrize("recorded", SHELVES, ids=lambda path: path.stem)
+def test_recorded_shelves_open_and_their_versions_go_on(recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "shelves").mkdir()
+    shutil.copy(recorded, tmp_path / "shelves" / local.FILE)
+    shelves = LocalShelves(tmp_path / "shelves")
+    assert [(each.name, each.entries, each.size) for each in shelves.shelves()] == [("memory", 1, 256), ("notes", 1, 5)]
+    assert shelves.read("memory", "raw").content == bytes(range(256))
+    (known,) = shelves.entries("notes").entries
+    assert (known.path, known.version) == ("recipes/rügbröd.md", "2")
+    assert shelves.write("notes", known.path, b"# Rye", key="first") == known
+    assert shelves.write("notes", "new", b"").version == "4"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import signal
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from agency import ABSENT, AgentSystem, HookContext, LocalRuntime, Middleware, RunEnd, ToolContext, tool
-from agency.shelves.local import LocalShelves
+from agency.shelves.local import FILE, LocalShelves
 from agency.testing import Line, ScriptedModel, call
 from tests.support.crashes import in_a_process, killed_at
 
@@ -99,3 +104,39 @@ def test_a_kill_at_any_commit_of_a_large_write_leaves_the_old_entry_or_the_new_o
             assert shelves.read("notes", "a").content == content
             shelves.delete("notes", "a")
     shelves.write("notes", "a", new)
+
+
+def test_a_kill_at_any_moment_of_a_write_leaves_whole_entries_and_right_totals(tmp_path: Path) -> None:
+    """Not only at commits: a large write reaches the file before its commit, and is taken back from the journal."""
+    shelves = LocalShelves(tmp_path / "shelves")
+    whole = {letter * 3_000_000 for letter in (b"a", b"b")}
+    for content in sorted(whole):
+        shelves.write("notes", "x", content)
+
+    def write_for_ever() -> None:
+        while True:
+            for content in sorted(whole):
+                shelves.write("notes", "x", content)
+                shelves.write("notes", "more/y", content)
+                shelves.delete("notes", "more/y")
+
+    chance, versions = random.Random(7), [0]
+    for _ in range(12):
+        pid = os.fork()
+        if pid == 0:
+            write_for_ever()
+        time.sleep(0.05 + 0.15 * chance.random())
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        entries = shelves.entries("notes").entries
+        for entry in entries:
+            assert shelves.read("notes", entry.path).content in whole
+            assert entry.size == 3_000_000
+        with closing(sqlite3.connect(shelves.folder / FILE)) as db:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            totals = db.execute("SELECT entries, size FROM totals").fetchone()
+            (contents,) = db.execute("SELECT count(*) FROM contents").fetchone()
+        assert totals == (len(entries), sum(entry.size for entry in entries))
+        assert contents == len(entries)
+        versions.append(int(shelves.write("notes", "x", min(whole)).version))
+    assert versions == sorted(set(versions))

@@ -1,5 +1,5 @@
-"""Records a store of the current version, for `test_old_files.py`. Run it once when the version changes, and commit
-the file: it must open for ever.
+"""Records stores of the current versions, for `test_old_files.py`. Run it once when a version changes, and commit the
+file of that version: it must open for ever.
 
     python tests/agency/stores/record.py
 """
@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 
 from agency import AgentSystem, LocalRuntime, ModelRequest, tool
+from agency.shelves import local
+from agency.shelves.local import LocalShelves
 from agency.store.schema import STEPS
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
@@ -69,7 +71,17 @@ async def record(folder: Path) -> None:
         assert (await thread.wait(10)).meta.pause_reason == "hitl"
 
 
+def record_shelves(folder: Path) -> None:
+    shelves = LocalShelves(folder / "shelves")
+    shelves.write("notes", "gone", b"0")
+    shelves.write("notes", "recipes/rügbröd.md", b"# Rye", key="first")
+    shelves.write("memory", "raw", bytes(range(256)))
+    shelves.delete("notes", "gone")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
         asyncio.run(record(Path(made)))
         shutil.copy(Path(made) / "editor.db", HERE / f"v{len(STEPS)}.db")
+        record_shelves(Path(made))
+        shutil.copy(Path(made) / "shelves" / local.FILE, HERE / f"shelves-v{len(local.STEPS)}.db")
