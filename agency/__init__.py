@@ -10,6 +10,7 @@ from agency.define.code import CallTool, CodeResult, CodeRunner
 from agency.define.context import ToolContext
 from agency.define.files import FileKeeper
 from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, ProcessContext, RunEnd
+from agency.define.options import RunOptions, ToolFilter
 from agency.define.results import ToolResult
 from agency.define.system import AgentSystem
 from agency.define.tools import RetryPolicy, Tool, tool
@@ -127,6 +128,7 @@ __all__ = [
     "Rule",
     "RunEnd",
     "RunEnvelope",
+    "RunOptions",
     "RunState",
     "Runtime",
     "Secret",
@@ -146,6 +148,7 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolFilter",
     "ToolResult",
     "ToolSpec",
     "Usage",

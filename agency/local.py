@@ -15,17 +15,20 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from pydantic import JsonValue
+from typing_extensions import Unpack
 
 from agency.approvals.rules import NO_POLICY, Policy
 from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, Note, PersonWait, Report, Spawn
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.options import RunOptionFields, RunOptions
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import (
@@ -144,10 +147,12 @@ class LocalRuntime:
         after_seq: int | None = None,
         before_message: str | None = None,
         thread_id: str | None = None,
+        **options: Unpack[RunOptionFields],
     ) -> Thread:
         """A new thread that begins as another one was: after one of its events, before one of its user's messages, or
-        as it is now. With a message it goes on at once. The other one is not changed, whatever it is doing."""
-        first = None if message == () else checked_invocation(message)
+        as it is now. With a message it goes on at once, with these `options`. The other one is not changed, whatever it
+        is doing."""
+        first = None if message == () else checked_invocation(message, **options)
         new = self._new_id(thread_id)
         self._check_open()
         origin = await asyncio.to_thread(find_origin, self._path(source), after=after_seq, before=before_message)
@@ -234,7 +239,8 @@ class LocalRuntime:
             )
             child = await self._awake(order.to, create=(metadata, blueprint))
             key = f"{OURS}spawn:{order.parent.token}"
-            await child.send(order.message, idempotency_key=key, files=order.files or None)
+            first = checked_invocation(order.message, idempotency_key=key, files=order.files or None)
+            await child.accept(replace(first, options=RunOptions.model_validate(order.options), handed_down=True))
         except HOPELESS as error:
             await self.deliver(order.refused(str(error)))
 

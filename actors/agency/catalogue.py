@@ -17,6 +17,7 @@ from actors.operations import operation
 from agency.api.tenancy import BlueprintInfo, ProviderInfo
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
+from agency.define.options import RunOptions
 from agency.errors import InvalidInput, NotFound
 from agency.events import timestamp
 from agency.models.providers.entry import Provider, ProviderName
@@ -125,8 +126,15 @@ class Catalogue:
 
     def check(self, blueprint: Blueprint) -> None:
         """Refuse a blueprint whose models are not there, or that is configured wrongly: its threads could not run."""
+        self._context.system().check_usable(blueprint, self._usable_providers())
+
+    def check_options(self, blueprint: Blueprint, options: RunOptions) -> None:
+        """Refuse options that a run of the agent cannot have; which tools it has, a thread knows."""
+        self._context.system().check_options(blueprint, options, self._usable_providers())
+
+    def _usable_providers(self) -> Mapping[str, Provider]:
         own = {name: entry for name, entry, *_ in self._store.providers()}
-        self._context.system().check_usable(blueprint, {**self._context.settings.providers, **own})
+        return {**self._context.settings.providers, **own}
 
 
 ALLOWED = f"env:{FOR_AGENCIES}"

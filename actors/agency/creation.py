@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agency.define.blueprint import Blueprint
+from agency.define.options import NO_OPTIONS, RunOptions
 from agency.events import OURS
 from agency.json_schema import Schema
 from agency.messages import Message
@@ -28,6 +29,8 @@ class Creation(Wire):
     """Handed in with the messages."""
     output_schema: Schema | None = None
     """What the result of the first run must fit."""
+    options: RunOptions = NO_OPTIONS
+    """What the first run has in the place of the blueprint's."""
     fork: Cut | None = None
     """Where it leaves the thread that it is a fork of."""
 
@@ -40,4 +43,6 @@ class Creation(Wire):
             limits=self.limits,
             files=self.files,
             output_schema=self.output_schema,
+            options=self.options,
+            handed_down=self.metadata.parent is not None,
         )

@@ -21,6 +21,7 @@ from agency.api.tenancy import ThreadSummary
 from agency.children.parcels import Spawn
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
+from agency.define.options import NO_OPTIONS, RunOptions
 from agency.define.output import as_schema
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import OURS, timestamp
@@ -64,6 +65,7 @@ class AgencyThreads:
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
         output_schema: Schema | None = None,
+        options: RunOptions = NO_OPTIONS,
     ) -> ThreadMetadata:
         """A new thread for an agent, at work if there are messages. With the id of a thread that was made so before,
         that thread."""
@@ -72,6 +74,7 @@ class AgencyThreads:
         if known is not None and known.agent_type != agent_type:
             raise WrongState(f"there is a thread {new!r} already, of agent {known.agent_type!r}")
         blueprint = self._catalogue.active(agent_type)
+        _check_has_run(options, messages)
         if output_schema is not None:
             as_schema(output_schema)  # refuses a wrong schema before anything is made
         creation = Creation(
@@ -81,6 +84,7 @@ class AgencyThreads:
             limits=limits,
             files=dict(files or {}),
             output_schema=output_schema,
+            options=options,
         )
         return await self._register(creation)
 
@@ -94,18 +98,22 @@ class AgencyThreads:
         before_message: str | None = None,
         thread_id: str | None = None,
         request: RequestContext | None = None,
+        options: RunOptions = NO_OPTIONS,
     ) -> ThreadMetadata:
         """A new thread that begins as another one was, at work if there are messages. With the id of a thread that was
         made so before, that thread."""
         new = self._new_id(thread_id)
         made = self._store.thread(new)
         if made is None:
+            _check_has_run(options, messages)
             await self.thread(source)
             path = self._context.files.of(self._context.address(source))
             origin = await asyncio.to_thread(find_origin, path, after=after_seq, before=before_message)
             metadata = origin.fork(new).model_copy(update={"request": request or RequestContext()})
             blueprint = Blueprint.model_validate_json(origin.blueprint)
-            creation = Creation(metadata=metadata, blueprint=blueprint, messages=tuple(messages), fork=origin.cut)
+            creation = Creation(
+                metadata=metadata, blueprint=blueprint, messages=tuple(messages), fork=origin.cut, options=options
+            )
             made = self._store.add_thread(creation).metadata  # another caller may have been quicker
         if made.forked_from is None or made.forked_from.thread_id != source:
             raise WrongState(f"there is a thread {new!r} already, and it is no fork of {source!r}")
@@ -127,13 +135,14 @@ class AgencyThreads:
                 messages=(Message(role="user", content=order.message),),
                 key=f"{OURS}spawn:{order.parent.token}",
                 files=order.files,
+                options=RunOptions.model_validate(order.options),
             )
         )
 
     def check_schedule(self, schedule: Schedule) -> None:
         """Refuse a schedule that could start no thread now."""
         checked_messages(schedule.message, longest=self._context.settings.message_chars)
-        self._catalogue.active(schedule.agent_type)
+        self._catalogue.check_options(self._catalogue.active(schedule.agent_type), schedule.run_options)
 
     async def make_scheduled(self, thread_id: str, schedule: ScheduleInfo) -> None:
         """Make the thread of a schedule's run, or what is left to do of that. Doing it again changes nothing."""
@@ -147,6 +156,7 @@ class AgencyThreads:
                     blueprint=self._catalogue.active(schedule.agent_type),
                     messages=checked_messages(schedule.message, longest=self._context.settings.message_chars),
                     limits=schedule.limits,
+                    options=schedule.run_options,
                 )
             )
 
@@ -243,3 +253,11 @@ class AgencyThreads:
     async def counts(self) -> dict[str, int]:
         """How many threads are in each status."""
         return dict.fromkeys(get_args(RunStatus), 0) | self._store.counts()
+
+
+def _check_has_run(options: RunOptions, messages: Sequence[Message]) -> None:
+    if options != NO_OPTIONS and not messages:
+        raise InvalidInput(
+            "model, params, tools and options are for the run that a message starts: give a message, too, or give them "
+            "with the first one"
+        )

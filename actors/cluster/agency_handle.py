@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue
+from typing_extensions import Unpack
 
 from actors.address import Address
 from actors.agency.access import Access
@@ -28,6 +29,7 @@ from actors.cluster.connection import Connection
 from actors.cluster.thread_handle import ThreadHandle, new_thread_id
 from actors.operations import remote
 from agency.api.tenancy import KeyInfo, KeyRole, NewKey
+from agency.define.options import RunOptionFields, as_options
 from agency.errors import AgencyError, NotFound
 from agency.json_schema import Schema
 from agency.messages import Message
@@ -89,9 +91,10 @@ class AgencyHandle:
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
         output_schema: Schema | None = None,
+        **options: Unpack[RunOptionFields],
     ) -> ThreadHandle:
-        """A new thread for an agent, at work at once if there is a message; `files` are text by path. `limits` and
-        `output_schema` are in the place of the blueprint's, for that first run."""
+        """A new thread for an agent, at work at once if there is a message; `files` are text by path. `limits`,
+        `output_schema` and the `options` (`RunOptions`) are in the place of the blueprint's, for that first run."""
         created = await self._calls.create_thread(
             agent_type,
             self._connection.checked(message),
@@ -100,6 +103,7 @@ class AgencyHandle:
             limits=limits,
             files=files,
             output_schema=output_schema,
+            options=as_options(options),
         )
         return ThreadHandle(self._connection, Address(self.id, created.id), created)
 

@@ -11,12 +11,15 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import Unpack
+
 from actors.address import Address
 from actors.agency.calls import AgencyCalls
 from actors.cluster.connection import Connection, check_within
 from actors.host.system_agent import SystemAgent
 from actors.operations import new_key, remote
 from agency.api.tenancy import ThreadSummary
+from agency.define.options import RunOptionFields, as_options
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import Event
 from agency.json_schema import Schema
@@ -86,9 +89,11 @@ class ThreadHandle:
         before_message: str | None = None,
         thread_id: str | None = None,
         request: RequestContext | None = None,
+        **options: Unpack[RunOptionFields],
     ) -> ThreadHandle:
         """A new thread that begins as this one was: after one of its events, before one of its user's messages, or as
-        it is now. With a message it goes on at once. This one is not changed, whatever it is doing."""
+        it is now. With a message it goes on at once, with these `options`. This one is not changed, whatever it is
+        doing."""
         made = await self._agency.fork_thread(
             self.id,
             self._connection.checked(message),
@@ -96,6 +101,7 @@ class ThreadHandle:
             before_message=before_message,
             thread_id=thread_id or new_thread_id(),
             request=request,
+            options=as_options(options),
         )
         return ThreadHandle(self._connection, Address(made.agency_id, made.id), made)
 
@@ -110,10 +116,11 @@ class ThreadHandle:
         files: Mapping[str, str] | None = None,
         output_schema: Schema | None = None,
         when: When = "next_step",
+        **options: Unpack[RunOptionFields],
     ) -> Accepted:
         """Start a run with a message. During a run, the message joins it at its next turn, or starts the run after it
-        (`next_run`), or interrupts what is being done (`now`). `limits` and `output_schema` are in the place of the
-        blueprint's, for a run that this starts."""
+        (`next_run`), or interrupts what is being done (`now`). `limits`, `output_schema` and the `options`
+        (`RunOptions`) are in the place of the blueprint's, for a run that this starts."""
         invocation = checked_invocation(
             message,
             idempotency_key=new_key() if idempotency_key is None else idempotency_key,
@@ -121,6 +128,7 @@ class ThreadHandle:
             files=files,
             output_schema=output_schema,
             when=when,
+            **options,
             longest=self._connection.settings.message_chars,
         )
         return await self._accept(invocation)

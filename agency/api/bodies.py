@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
     StrictBool,
-    StringConstraints,
     field_validator,
     model_validator,
 )
 
-from agency.api.body import Body
+from agency.api.body import AgencyName, Body, EmptyIsNone, IdempotencyKey, example
 from agency.api.conversation import Files, FirstMessages, Messages
 from agency.api.tenancy import AgencyInfo, BlueprintInfo, KeyInfo, KeyRole, ProviderInfo, ThreadSummary
 from agency.approvals.pending import PendingToolCall
 from agency.define.blueprint import Blueprint, Isolation, Models, Name
+from agency.define.options import RunOptions
 from agency.events import Event
 from agency.json_schema import Schema
 from agency.messages import Message, ToolCall
 from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.interface import Capability, ModelParams, ToolSpec
-from agency.schedules.occurrences import Kind
-from agency.schedules.schedule import CatchUp, Overlap, Schedule
 from agency.store.draft import When
 from agency.thread.views import FileInfo, RunState
 from agency.turn.modes import ModeName
@@ -34,29 +31,13 @@ from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
 from agency.wire import Wire
 
-Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-AgencyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 OutputSchema = Annotated[
     Schema | None,
     Field(description="A JSON schema for the result. It replaces the blueprint's for a run that this starts."),
 ]
 
 
-def _none_if_empty(given: object) -> object:
-    return None if given == "" else given
-
-
-EmptyIsNone = BeforeValidator(_none_if_empty)
-IdempotencyKey = Annotated[
-    Key | None,
-    EmptyIsNone,
-    Field(description="A request that repeats a key gets the first answer and changes nothing."),
-]
 Ignored = Annotated[JsonValue, Field(description="Ignored.")]
-
-
-def _example(**fields: Any) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
 class Ok(Wire):
@@ -70,7 +51,7 @@ UNTITLED = "Untitled Agency"
 
 
 class NewAgency(Body):
-    model_config = _example(name="Bakery")
+    model_config = example(name="Bakery")
 
     name: AgencyName = UNTITLED
     idempotency_key: IdempotencyKey = None
@@ -82,7 +63,7 @@ class NewAgency(Body):
 
 
 class AgencyChange(Body):
-    model_config = _example(name="The old bakery")
+    model_config = example(name="The old bakery")
 
     name: AgencyName
 
@@ -99,7 +80,7 @@ class BlueprintChange(Body):
     """A new blueprint, or a change of one: fields that are left out keep their values. What the API says about a
     blueprint beside its fields is ignored, so that an answer can be sent back."""
 
-    model_config = _example(
+    model_config = example(
         name="support", description="Answers customers.", prompt="You answer customers of a bakery.", tags=["default"]
     )
 
@@ -150,8 +131,8 @@ class BlueprintPage(Wire):
 # Threads.
 
 
-class NewThread(Body):
-    model_config = _example(agentType="support", messages=[{"role": "user", "content": "Where is order 7?"}])
+class NewThread(Body, RunOptions):
+    model_config = example(agentType="support", messages=[{"role": "user", "content": "Where is order 7?"}])
 
     agent_type: Annotated[str, Field(description="The name of a blueprint.")]
     messages: FirstMessages = ()
@@ -161,7 +142,7 @@ class NewThread(Body):
     idempotency_key: IdempotencyKey = None
 
 
-class NewFork(Body):
+class NewFork(Body, RunOptions):
     """A new thread that begins as another one was: after an event, before a user's message, or as it is now."""
 
     model_config = ConfigDict(
@@ -189,8 +170,8 @@ class NewFork(Body):
         return self
 
 
-class InvokeBody(Body):
-    model_config = _example(messages=[{"role": "user", "content": "And order 8?"}], idempotencyKey="order-8")
+class InvokeBody(Body, RunOptions):
+    model_config = example(messages=[{"role": "user", "content": "And order 8?"}], idempotencyKey="order-8")
 
     messages: Annotated[
         Messages, Field(description="Without any, a run starts on the conversation as it is, or continues.")
@@ -327,7 +308,7 @@ class ApprovalPage(Wire):
 class DecideBody(Body):
     """Decisions on calls of any of the agency's threads, by the calls' `approvalId`s."""
 
-    model_config = _example(decisions={"thr_7d1f:9a2c": {"decision": "approve"}})
+    model_config = example(decisions={"thr_7d1f:9a2c": {"decision": "approve"}})
 
     decisions: Decisions
     idempotency_key: IdempotencyKey = None
@@ -349,71 +330,12 @@ class DecisionResults(Wire):
 class NewLimits(Body):
     """New limits for a run that has used one up."""
 
-    model_config = _example(tokens=200_000)
+    model_config = example(tokens=200_000)
 
     turns: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     time_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     tokens: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-
-
-# Schedules.
-
-
-class NewSchedule(Body, Schedule):
-    """Threads that an agency starts by itself."""
-
-    model_config = _example(
-        name="the morning's orders",
-        agentType="support",
-        message="Go through the orders of last night.",
-        kind="cron",
-        cron="0 6 * * 1-6",
-        timezone="Europe/Berlin",
-    )
-
-    idempotency_key: IdempotencyKey = None
-
-    @property
-    def fields(self) -> dict[str, JsonValue]:
-        return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude={"idempotency_key"})
-
-
-class ScheduleChange(Body):
-    """A change of a schedule: fields that are left out keep their values. A time of another `kind` replaces the present
-    one, and a changed interval counts from now on."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "paused"}, {"cron": "0 7 * * 1-6"}]})
-
-    changes = Schedule
-
-    status: Annotated[
-        Literal["active", "paused"] | None,
-        Field(
-            description="`paused` starts nothing. `active` continues with the next time; times that passed are skipped."
-        ),
-    ] = None
-    name: AgencyName | None = None
-    agent_type: Name | None = None
-    message: str | None = None
-    kind: Kind | None = None
-    timezone: str | None = None
-    at: str | None = None
-    every_ms: int | None = None
-    cron: str | None = None
-    overlap: Overlap | None = None
-    catch_up: CatchUp | None = None
-    limits: Limits | None = None
-
-    @property
-    def fields(self) -> dict[str, JsonValue]:
-        return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude={"status"})
-
-
-class RunWanted(Body):
-    model_config = _example(idempotencyKey="monday-again")
-
-    idempotency_key: IdempotencyKey = None
 
 
 # Providers.
@@ -428,7 +350,7 @@ class ProviderPage(Wire):
 
 
 class KeyWanted(Body):
-    model_config = _example(name="the shop's web server", role="operator")
+    model_config = example(name="the shop's web server", role="operator")
 
     name: AgencyName
     role: KeyRole

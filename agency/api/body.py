@@ -7,11 +7,31 @@ model). In a change of something, the defaults that count are those of the thing
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from agency.wire import Wire
+
+Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+AgencyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+
+def _none_if_empty(given: object) -> object:
+    return None if given == "" else given
+
+
+EmptyIsNone = BeforeValidator(_none_if_empty)
+IdempotencyKey = Annotated[
+    Key | None,
+    EmptyIsNone,
+    Field(description="A request that repeats a key gets the first answer and changes nothing."),
+]
+
+
+def example(**fields: Any) -> ConfigDict:
+    """The configuration of a body with this example."""
+    return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
 class Body(Wire):

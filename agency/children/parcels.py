@@ -34,6 +34,8 @@ class Spawn(Wire):
     """What it is handed with the message, by path."""
     blueprint: dict[str, JsonValue] | None = None
     """Its blueprint, if it is none of the agents that go by a name here."""
+    options: dict[str, JsonValue] = {}
+    """Those of its run (`RunOptions`), as JSON."""
 
     def refused(self, why: str) -> Report:
         """What the parent is told if the child cannot be made."""

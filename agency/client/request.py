@@ -146,7 +146,7 @@ def put_bytes(path: str, query: Query, content: bytes) -> Request[None]:
     return Request(method="PUT", path=path, query=query, body=content, media=media, read=_nothing)
 
 
-def body(model: type[BaseModel], **given: object) -> bytes:
+def body(model: type[BaseModel], /, **given: object) -> bytes:
     """The body of a request, as JSON; arguments that are None are left out."""
     return encoded(model, {name: value for name, value in given.items() if value is not None})
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
+from typing_extensions import Unpack
 
 from agency.children import outbox, rows
 from agency.children.family import cancel_child
@@ -13,6 +14,7 @@ from agency.children.parcels import THREAD_ID, Note, Spawn, child_id
 from agency.clock import now_ms
 from agency.define.asides import Aside, AsksModels, AsksNothing, Place, model_of, question_of
 from agency.define.blueprint import Blueprint, ModelChoice
+from agency.define.options import NO_OPTIONS, RunOptionFields, RunOptions, as_options
 from agency.define.output import OutputType
 from agency.errors import ToolError
 from agency.events import subagent_spawned
@@ -52,6 +54,8 @@ class ToolContext:
     """Where the tool's secrets are. The values are nowhere in here: a context is sent to other processes."""
     place: Place
     asks: AsksModels = field(default_factory=AsksNothing)
+    options: RunOptions = NO_OPTIONS
+    """Those of the run."""
     starting: set[str] = field(default_factory=set)
     """The children that calls which run just now have started."""
     returned_files: dict[str, str | bytes] = field(default_factory=dict)
@@ -105,15 +109,18 @@ class ToolContext:
         timeout_ms: int | None = None,
         files: Mapping[str, str] | None = None,
         returns: Sequence[str] = (),
+        **options: Unpack[RunOptionFields],
     ) -> Deferred:
         """Start a child thread whose report becomes the result of this call. The tool returns what this returns.
 
         `agent` is one of `agents`, by its name, or a blueprint that the child brings with it. The child is handed the
-        `files` and hands back those that are named in `returns`. The waiter, the timer and the order to start the child
-        are committed together, so the waiter is there before the child, and the child's id follows from the call, so
-        that a repeated call makes no second one.
+        `files` and hands back those that are named in `returns`. Its run has these `options`, within what this run has:
+        it gets no tool that was denied here, and middleware get what they were given here.
+
+        The waiter, the timer and the order to start the child are committed together, so the waiter is there before the
+        child, and the child's id follows from the call, so that a repeated call makes no second one.
         """
-        self._start(agent, message, timeout_ms, files, returns, background=False)
+        self._start(agent, message, timeout_ms, files, returns, as_options(options), background=False)
         self.deferred = True
         return Deferred(waits_for="child")
 
@@ -125,11 +132,12 @@ class ToolContext:
         timeout_ms: int | None = None,
         files: Mapping[str, str] | None = None,
         returns: Sequence[str] = (),
+        **options: Unpack[RunOptionFields],
     ) -> str:
         """Start a child thread and go on; its id. When it ends, the conversation gets a note, unless a call waits for
         it (`wait_for`). It lives as long as its parent has a use for it: it is canceled when the parent is
         canceled, fails, or has reported to a parent of its own."""
-        return self._start(agent, message, timeout_ms, files, returns, background=True)
+        return self._start(agent, message, timeout_ms, files, returns, as_options(options), background=True)
 
     def warn(self, kind: str, message: str) -> None:
         """Tell the run's owner of something that the run survives: as the event `runtime.warning`, and in the run's
@@ -203,6 +211,7 @@ class ToolContext:
         timeout_ms: int | None,
         files: Mapping[str, str] | None,
         returns: Sequence[str],
+        options: RunOptions,
         *,
         background: bool,
     ) -> str:
@@ -229,6 +238,7 @@ class ToolContext:
         rows.add_child(self.store, waiter)
         if timeout_ms is not None:
             set_timer(self.store, waiter.timer, now + timeout_ms)
+        handed = self.options.handed_down(options, to_copy=agent_type == self.thread.agent_type)
         order = Spawn(
             to=child,
             agent_type=agent_type,
@@ -244,6 +254,7 @@ class ToolContext:
             ),
             files=dict(files or {}),
             blueprint=own,
+            options={} if handed == NO_OPTIONS else handed.model_dump(mode="json", exclude_defaults=True),
         )
         outbox.send(self.store, order)
         self.store.emit(subagent_spawned(child, agent_type, self.call_id, background=background))

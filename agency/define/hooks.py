@@ -9,20 +9,22 @@ for a failure of the model.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 from typing_extensions import TypeVar
 
 from agency.approvals.rules import Policy
 from agency.children import rows
 from agency.define.asides import Aside, AsksModels, Place, model_of, question_of
 from agency.define.blueprint import Blueprint, ModelChoice
+from agency.define.options import RunOptions
 from agency.define.output import OutputType
 from agency.define.tools import Tool
+from agency.errors import InvalidInput
 from agency.events import timestamp
 from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
@@ -34,14 +36,16 @@ from agency.store.draft import Draft
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import Decision, Deny, Fail, Finish, OnTimeout, Risk
 from agency.turn.state import RunStatus
-from agency.wire import Wire, sayable_text
+from agency.wire import Wire, explain, sayable_text
 
 Config = TypeVar("Config", default=None)
+Options = TypeVar("Options", default=None)
 
 
 @dataclass(slots=True)
-class HookContext(Generic[Config]):
-    """The thread that a hook is running for. `config` is the middleware's own section, validated."""
+class HookContext(Generic[Config, Options]):
+    """The thread that a hook is running for. `config` is the middleware's own section of the blueprint's configuration,
+    `options` are those that the caller gave it for this run, both validated."""
 
     thread: ThreadMetadata
     blueprint: Blueprint
@@ -49,6 +53,7 @@ class HookContext(Generic[Config]):
     agents: Mapping[str, Blueprint]
     """Every agent that can be started here."""
     config: Config
+    options: Options
     store: Draft
     tools: Mapping[str, Tool]
     """Every tool that the agent has."""
@@ -240,11 +245,12 @@ class Plan:
         )
 
 
-class Middleware(Generic[Config]):
+class Middleware(Generic[Config, Options]):
     """Subclass it and define the hooks you need; the others cost nothing.
 
-    `config_model` describes the middleware's section of a blueprint's `config`. `tables` are the statements that make
-    its own tables in the thread's file, one after the other; released ones are never edited, new ones are appended.
+    `config_model` describes the middleware's section of a blueprint's `config`, `options_model` what callers may give
+    it for one run; each of its fields has a default, for runs without. `tables` are the statements that make its own
+    tables in the thread's file, one after the other; released ones are never edited, new ones are appended.
     Forks have them as they were, whatever was written to them; of virtual tables, as they are.
 
     `secrets` are those that it and its tools need, as in `{"key": secret("env:SHOP_KEY")}`; fields of the configuration
@@ -256,6 +262,7 @@ class Middleware(Generic[Config]):
     name: ClassVar[str]
     tags: ClassVar[tuple[str, ...]] = ()
     config_model: ClassVar[type[BaseModel] | None] = None
+    options_model: ClassVar[type[BaseModel] | None] = None
     tables: ClassVar[tuple[str, ...]] = ()
     secrets: Mapping[str, Secret] = MappingProxyType({})
 
@@ -268,7 +275,7 @@ class Middleware(Generic[Config]):
         """The process is being stopped, and no thread is open any more; or `on_process_open` has failed. The place to
         close what that has opened. It gets 5 seconds, and is not called if the process is killed."""
 
-    async def on_thread_open(self, ctx: HookContext[Config]) -> None:
+    async def on_thread_open(self, ctx: HookContext[Config, Options]) -> None:
         """The thread was opened, in this process, after `on_init` and `on_process_open`: the place to open what belongs
         to this thread alone, and to register tools that are only known then. If this raises, or takes longer than 5
         seconds, the tools of the middleware are not available to this thread, and it is tried again later."""
@@ -277,53 +284,55 @@ class Middleware(Generic[Config]):
         """The thread leaves this process, or its `on_thread_open` has failed: the place to close what that has opened.
         It gets 5 seconds, and is not called if the process is killed."""
 
-    async def on_init(self, ctx: HookContext[Config]) -> None:
+    async def on_init(self, ctx: HookContext[Config, Options]) -> None:
         """The thread was opened, in this process: the place to register tools. If this raises, it stays shut."""
 
-    async def on_run_start(self, ctx: HookContext[Config]) -> None:
+    async def on_run_start(self, ctx: HookContext[Config, Options]) -> None:
         """A run begins: its messages are there, and no model has been asked."""
 
-    async def on_run_end(self, ctx: HookContext[Config], run: RunEnd) -> None:
+    async def on_run_end(self, ctx: HookContext[Config, Options], run: RunEnd) -> None:
         """A run has ended, however it has. That is on disk, and what this raises changes nothing: it is logged."""
 
-    async def on_tick(self, ctx: HookContext[Config]) -> None:
+    async def on_tick(self, ctx: HookContext[Config, Options]) -> None:
         """A turn begins."""
 
-    async def on_turn_end(self, ctx: HookContext[Config]) -> Finish | Fail | None:
+    async def on_turn_end(self, ctx: HookContext[Config, Options]) -> Finish | Fail | None:
         """A turn has ended: its calls have their results, or it was the answer. Return `Finish(value)` or
         `Fail(message)` to end the run here."""
         return None
 
-    async def before_model(self, ctx: HookContext[Config], plan: Plan) -> None:
+    async def before_model(self, ctx: HookContext[Config, Options], plan: Plan) -> None:
         """The model is about to be called with `plan`."""
 
-    async def on_overflow(self, ctx: HookContext[Config], plan: Plan) -> bool:
+    async def on_overflow(self, ctx: HookContext[Config, Options], plan: Plan) -> bool:
         """The conversation is too long for the model, which was asked with `plan`. Return True if the next
         `before_model` will leave something out (`plan.forget`): then the model is asked again."""
         return False
 
-    async def on_model_result(self, ctx: HookContext[Config], reply: ModelReply) -> None:
+    async def on_model_result(self, ctx: HookContext[Config, Options], reply: ModelReply) -> None:
         """The model has replied; nothing of the reply has been done yet. In code mode, also once for each call that
         the code makes, as a reply with that one call; asking for a person refuses it there."""
 
-    async def gate_tool(self, ctx: HookContext[Config], call: ToolCall) -> Deny | Ask | None:
+    async def gate_tool(self, ctx: HookContext[Config, Options], call: ToolCall) -> Deny | Ask | None:
         """The model wants to make a call. Return `Deny(reason)` to refuse it, which the model is told, or `Ask(…)` to
         have a person approve it first; nothing of its batch has run yet."""
         return None
 
-    async def on_tool_start(self, ctx: HookContext[Config], call: ToolCall) -> None:
+    async def on_tool_start(self, ctx: HookContext[Config, Options], call: ToolCall) -> None:
         """A call is about to run. Raising fails the call, and it does not run."""
 
-    async def on_tool_result(self, ctx: HookContext[Config], call: ToolCall, result: str) -> None:
+    async def on_tool_result(self, ctx: HookContext[Config, Options], call: ToolCall, result: str) -> None:
         """A call succeeded."""
 
-    async def on_tool_error(self, ctx: HookContext[Config], call: ToolCall, error: str) -> None:
+    async def on_tool_error(self, ctx: HookContext[Config, Options], call: ToolCall, error: str) -> None:
         """A call failed."""
 
-    async def on_resume(self, ctx: HookContext[Config], reason: str, decisions: Mapping[str, Decision]) -> None:
+    async def on_resume(
+        self, ctx: HookContext[Config, Options], reason: str, decisions: Mapping[str, Decision]
+    ) -> None:
         """A person has decided, lifted a limit, or resumed a run that was paused by hand."""
 
-    async def on_child_report(self, ctx: HookContext[Config], child: ChildReport) -> None:
+    async def on_child_report(self, ctx: HookContext[Config, Options], child: ChildReport) -> None:
         """A child thread has reported."""
 
     def check(self, config: Config, agents: Mapping[str, object]) -> None:
@@ -333,9 +342,29 @@ class Middleware(Generic[Config]):
         """The agents that the section itself defines. The system checks them like its own."""
         return ()
 
-    async def state(self, ctx: HookContext[Config]) -> dict[str, JsonValue]:
+    async def state(self, ctx: HookContext[Config, Options]) -> dict[str, JsonValue]:
         """What to add to the thread's state for clients."""
         return {}
 
 
-AnyMiddleware = Middleware[Any]  # each has its own type of configuration
+AnyMiddleware = Middleware[Any, Any]  # each has its own types of configuration and options
+
+
+def given_to(middleware: Iterable[AnyMiddleware], options: RunOptions) -> dict[str, BaseModel]:
+    """What each of the middleware is given, by name; those that it is not given for are left out."""
+    found: dict[str, BaseModel] = {}
+    for mw in middleware:
+        if mw.options_model is not None and mw.name in options.options:
+            try:
+                found[mw.name] = mw.options_model.model_validate(options.options[mw.name])
+            except ValidationError as error:
+                raise InvalidInput(f"options.{mw.name}: {explain(error)}") from error
+    return found
+
+
+def check_taken(middleware: Iterable[AnyMiddleware], options: RunOptions) -> None:
+    """Refuse options that none of the middleware takes."""
+    takers = {mw.name for mw in middleware if mw.options_model is not None}
+    if strange := options.options.keys() - takers:
+        known = f"those that take options are {', '.join(sorted(takers))}" if takers else "none of them takes options"
+        raise InvalidInput(f"options: the agent has no middleware {min(strange)!r} that takes options; {known}")

@@ -28,7 +28,8 @@ from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName
 from agency.define.code import CodeRunner
 from agency.define.export import Exported, load_exporter
 from agency.define.files import FileKeeper
-from agency.define.hooks import AnyMiddleware, Middleware
+from agency.define.hooks import AnyMiddleware, Middleware, check_taken, given_to
+from agency.define.options import RunOptions
 from agency.define.output import OutputType, as_schema, is_output_type
 from agency.define.tools import Tool, as_tool
 from agency.errors import DefinitionError, InvalidInput, NotFound
@@ -105,6 +106,7 @@ class AgentSystem:
         where = f"middleware {middleware.name!r}"
         _check_hooks(middleware, where)
         _check_secrets(middleware, where)
+        _check_options_model(middleware, where)
         self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *_tags(tags, where)], where)
         return self
 
@@ -253,6 +255,26 @@ class AgentSystem:
             ),
         )
 
+    def check_options(
+        self,
+        blueprint: Blueprint,
+        options: RunOptions,
+        providers: Mapping[str, Provider] = NO_PROVIDERS,
+        *,
+        handed_down: bool = False,
+    ) -> None:
+        """Raise `InvalidInput` if a run of an agent cannot have these options. Those of a parent's run, handed down,
+        may be for middleware that the agent does not have."""
+        selected = [mw for mw, _ in self.middleware_for(blueprint)]
+        if not handed_down:
+            check_taken(selected, options)
+        given_to(selected, options)
+        if options.model is not None:
+            try:
+                self._check_models(blueprint.model_copy(update={"model": options.model}), providers)
+            except DefinitionError as error:
+                raise InvalidInput(f"model: {error}") from error
+
     def _check_models(self, blueprint: Blueprint, providers: Mapping[str, Provider]) -> None:
         lacking: dict[str, list[str]] = {}
         for choice in self.chain(blueprint.model):
@@ -397,6 +419,14 @@ def _check_hooks(middleware: AnyMiddleware, where: str) -> None:
             raise DefinitionError(f"{where}: there is no hook {name!r}")
         if inspect.iscoroutinefunction(known) and not inspect.iscoroutinefunction(value):
             raise DefinitionError(f"{where}: hook {name!r} must be async")
+
+
+def _check_options_model(middleware: AnyMiddleware, where: str) -> None:
+    """A run without options has what the model has without values."""
+    if middleware.options_model is not None:
+        needed = [name for name, field in middleware.options_model.model_fields.items() if field.is_required()]
+        if needed:
+            raise DefinitionError(f"{where}: each field of its options_model needs a default; {needed[0]!r} has none")
 
 
 def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from agency.define.blueprint import Name
+from agency.define.options import RunOptions
 from agency.schedules.occurrences import Timing
 from agency.turn.state import Limits
 from agency.wire import Wire
@@ -23,7 +24,7 @@ ScheduleRunStatus = Literal[
 MESSAGE_MOST = 32_000
 
 
-class Schedule(Timing):
+class Schedule(Timing, RunOptions):
     """What is to be done, and when."""
 
     name: Annotated[

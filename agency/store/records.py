@@ -33,10 +33,14 @@ class StoredRun:
     machine: bytes
     output: bytes | None
     """The schema that its result must fit."""
+    options: bytes | None = None
+    """What it has in the place of the blueprint's."""
 
 
-def add_run(draft: Draft, n: int, status: str, machine: bytes, started_at: int, output: bytes | None) -> None:
-    draft.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", (n, status, machine, started_at, output))
+def add_run(draft: Draft, n: int, started_at: int, output: bytes | None, options: bytes | None) -> None:
+    """A run begins; how it stands comes with the first `save_run`."""
+    row = (n, "running", b"", started_at, output, options)
+    draft.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
 class StoredWarning(NamedTuple):
@@ -66,7 +70,7 @@ def surface(store: ThreadStore) -> bytes | None:
 
 
 def last_run(store: ThreadStore) -> StoredRun | None:
-    rows = store.query("SELECT n, status, machine, output FROM runs ORDER BY n DESC LIMIT 1")
+    rows = store.query("SELECT n, status, machine, output, options FROM runs ORDER BY n DESC LIMIT 1")
     return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 
@@ -97,7 +101,7 @@ def forget_end(draft: Draft, n: int) -> None:
 def untold_ends(store: ThreadStore, n: int | None = None) -> list[StoredRun]:
     """The runs whose end is still to be told; with `n`, only that one."""
     rows = store.query(
-        "SELECT n, status, machine, output FROM runs WHERE coalesce(?, n) = n AND EXISTS "
+        "SELECT n, status, machine, output, options FROM runs WHERE coalesce(?, n) = n AND EXISTS "
         "(SELECT 1 FROM kv WHERE owner = ? AND key = CAST(n AS TEXT)) ORDER BY n",
         (n, _RUN_END),
     )

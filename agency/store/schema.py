@@ -78,6 +78,10 @@ STEPS = (
         created_at INTEGER NOT NULL, deadline INTEGER NOT NULL, status TEXT NOT NULL, outcome BLOB
     ) WITHOUT ROWID, STRICT;
     """,
+    # What a run has in the place of the blueprint's: models, parameters, tools, options of middleware.
+    """
+    ALTER TABLE runs ADD COLUMN options BLOB;
+    """,
 )
 
 LAYOUT = Layout("a thread", APPLICATION_ID, STEPS, NotAThreadStore)

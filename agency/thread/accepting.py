@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agency import events
+from agency.define.options import NO_OPTIONS
 from agency.errors import NotFound
 from agency.metadata import ThreadMetadata
 from agency.store import records
@@ -16,7 +17,6 @@ from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.driver import Driver
 from agency.thread.files import delete_file, keep_files
-from agency.thread.inbox import RunTerms
 from agency.thread.invocation import Invocation
 from agency.thread.pipeline import Pipeline
 from agency.thread.views import Accepted, AcceptedStatus
@@ -34,6 +34,8 @@ class Acceptor:
         staged = await self._staged(invocation.files) if invocation.files else self._store.draft()
         if (known := self._known(invocation.idempotency_key)) is not None:
             return known
+        if invocation.options != NO_OPTIONS:
+            self._driver.check_options(invocation.options, handed_down=invocation.handed_down)
         if self._run.active:
             return await self._join(invocation, staged)
         return self._begin(invocation, staged)
@@ -47,7 +49,7 @@ class Acceptor:
 
     def _begin(self, invocation: Invocation, staged: Draft) -> Accepted:
         draft, accepted = self._accepted(invocation, staged, self._run.n + 1, "running")
-        self._driver.begin(draft, invocation.messages, invocation.limits, invocation.output_schema)
+        self._driver.begin(draft, invocation.messages, invocation.terms)
         return accepted
 
     async def _join(self, invocation: Invocation, staged: Draft) -> Accepted:
@@ -56,8 +58,7 @@ class Acceptor:
         waits = when == "next_run"
         status: AcceptedStatus = "queued" if waits else self._run.status
         draft, accepted = self._accepted(invocation, staged, self._run.n, status, self._run.n + waits)
-        given = RunTerms(limits=invocation.limits, output=invocation.output_schema)
-        terms = given.model_dump_json() if waits else None
+        terms = invocation.terms.model_dump_json() if waits else None
         for message in invocation.messages:
             draft.post(message, when, terms)
         self._driver.commit(draft)

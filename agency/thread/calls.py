@@ -156,6 +156,7 @@ class CallRunner:
             place=Place(f"{pending.key}.{pending.attempt}", pending.call.name, pending.id),
             asks=self.asks,
             starting=self._starting,
+            options=self._pipeline.options,
         )
 
     async def _invoke(self, tool: Tool, args: JsonValue, context: ToolContext, timeout: float | None) -> CallOutcome:

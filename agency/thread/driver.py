@@ -28,8 +28,8 @@ from agency.children.person_waits import PersonWaits
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.code import CodeRunner
+from agency.define.options import NO_OPTIONS, RunOptions
 from agency.errors import AgencyError, HookFailed, StoreError
-from agency.json_schema import Schema
 from agency.messages import Message
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
@@ -45,7 +45,7 @@ from agency.thread.code_execution import CodeExecutor
 from agency.thread.current_run import CurrentRun
 from agency.thread.effect_loop import EffectLoop
 from agency.thread.feed import Feed
-from agency.thread.inbox import starts_run, terms_of
+from agency.thread.inbox import RunTerms, starts_run, terms_of
 from agency.thread.model_calls import ModelCaller
 from agency.thread.model_effects import ModelEffects
 from agency.thread.pipeline import Pipeline
@@ -56,7 +56,7 @@ from agency.thread.views import status_of
 from agency.turn import effects as fx
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Settled, TurnOutcome
-from agency.turn.state import Limits, TurnCheckpoint
+from agency.turn.state import TurnCheckpoint
 
 
 class Driver:
@@ -128,6 +128,8 @@ class Driver:
             return
         self.run.enter(stored.n, TurnMachine(TurnCheckpoint.load(stored.machine), self._blueprint.mode))
         self._caller.output = None if stored.output is None else from_json(stored.output)
+        if stored.options is not None and self.run.active:
+            self._pipeline.use_options(RunOptions.model_validate_json(stored.options))
         self._caller.load_surface()
         self._endings.tell()
         unfinished = False
@@ -151,22 +153,28 @@ class Driver:
             self.commit(draft)
         self._go_on(request)
 
-    def begin(
-        self, draft: Draft, messages: Sequence[Message], limits: Limits | None, output: Schema | None = None
-    ) -> None:
-        """Start a new run. `limits` and `output` take the place of the blueprint's."""
+    def check_options(self, options: RunOptions, *, handed_down: bool) -> None:
+        """Refuse options that a run cannot have here. Those of a parent's run, handed down, need not concern it."""
+        self._caller.check_options(options, handed_down=handed_down)
+        if options.tools is not None and not handed_down:
+            self._pipeline.check_tools(options.tools)
+
+    def begin(self, draft: Draft, messages: Sequence[Message], terms: RunTerms) -> None:
+        """Start a new run. What the terms say takes the place of the blueprint's."""
         at = now_ms()
-        schema = self._caller.output = self._blueprint.output_schema if output is None else output
+        schema = self._caller.output = self._blueprint.output_schema if terms.output is None else terms.output
+        self._pipeline.use_options(terms.options)
         machine = TurnMachine.begin(
             run=draft.run,
             at=at,
             position=self._store.message_count,
             messages=messages,
-            limits=limits or self._blueprint.limits,
+            limits=terms.limits or self._blueprint.limits,
             mode=self._blueprint.mode,
         )
         self.run.enter(draft.run, machine)
-        records.add_run(draft, draft.run, "running", b"", at, None if schema is None else to_json(schema))
+        options = None if terms.options == NO_OPTIONS else to_json(terms.options)
+        records.add_run(draft, draft.run, at, None if schema is None else to_json(schema), options)
         self.advance(draft)
 
     def take(self, draft: Draft) -> None:
@@ -179,8 +187,7 @@ class Driver:
         draft = self._store.draft(self.run.n + 1)
         posted = records.take_inbox(self._store, draft, next_run=True)
         if starts_run(self._thread, posted):
-            terms = terms_of(posted)
-            self.begin(draft, [post.message for post in posted], terms.limits, terms.output)
+            self.begin(draft, [post.message for post in posted], terms_of(posted))
 
     # The one place where a run changes.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agency.children.family import NOTE_ORIGIN
+from agency.define.options import NO_OPTIONS, RunOptions
 from agency.json_schema import Schema
 from agency.metadata import ThreadMetadata
 from agency.store.draft import Posted
@@ -20,10 +21,11 @@ AGENT_ORIGIN = "agent"
 
 
 class RunTerms(Wire):
-    """Limits and output schema of the run that a queued message starts; stored with it, as JSON."""
+    """What a run has in the place of the blueprint's; of a run that a queued message starts, stored with it as JSON."""
 
     limits: Limits | None = None
     output: Schema | None = None
+    options: RunOptions = NO_OPTIONS
 
 
 def starts_run(thread: ThreadMetadata, posted: Sequence[Posted]) -> bool:
@@ -39,4 +41,5 @@ def terms_of(posted: Sequence[Posted]) -> RunTerms:
     return RunTerms(
         limits=next((each.limits for each in reversed(terms) if each.limits is not None), None),
         output=next((each.output for each in reversed(terms) if each.output is not None), None),
+        options=next((each.options for each in reversed(terms) if each.options != NO_OPTIONS), NO_OPTIONS),
     )

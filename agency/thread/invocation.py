@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import StringConstraints, TypeAdapter
+from typing_extensions import Unpack
 
+from agency.define.options import NO_OPTIONS, RunOptionFields, RunOptions, as_options
 from agency.define.output import OutputType, as_schema
 from agency.errors import InvalidInput, TooLarge
 from agency.json_schema import Schema
 from agency.messages import MESSAGE_CHARS, Message
 from agency.store.draft import When
+from agency.thread.inbox import RunTerms
 from agency.turn.state import Limits
 from agency.validation import check_image, valid
 from agency.wire import sayable_text
@@ -42,6 +45,15 @@ class Invocation:
     output_schema: Schema | None = None
     """In the place of the blueprint's, for a run that this starts."""
     when: When = "next_step"
+    options: RunOptions = NO_OPTIONS
+    """In the place of the blueprint's, for a run that this starts."""
+    handed_down: bool = False
+    """The options are those of a parent's run: what they do not mean here, they need not mean."""
+
+    @property
+    def terms(self) -> RunTerms:
+        """Of a run that this starts."""
+        return RunTerms(limits=self.limits, output=self.output_schema, options=self.options)
 
 
 def checked_invocation(
@@ -53,6 +65,7 @@ def checked_invocation(
     output_schema: OutputType | None = None,
     when: When = "next_step",
     longest: int = MESSAGE_CHARS,
+    **options: Unpack[RunOptionFields],
 ) -> Invocation:
     """What a caller gives, as a thread takes it; `InvalidInput` or `TooLarge` says what is wrong with it.
 
@@ -65,6 +78,7 @@ def checked_invocation(
         files=valid(_FILES, dict(files), "files") if files else {},
         limits=None if limits is None else valid(_LIMITS, limits, "limits"),
         idempotency_key=checked_key(idempotency_key),
+        options=as_options(options),
     )
 
 

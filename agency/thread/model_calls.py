@@ -16,6 +16,7 @@ from agency.define import output
 from agency.define.asides import AsideQuestion
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import Plan
+from agency.define.options import NO_OPTIONS, RunOptions
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import DefinitionError, ModelError
@@ -82,16 +83,20 @@ class ModelCaller:
             self._transcript += draft.messages
             self._has_transient = self._has_transient or any(message.transient for message in draft.messages)
 
-    def plan(self, tools: Mapping[str, Tool]) -> Plan:
-        """The next call as the blueprint has it."""
+    def plan(self, tools: Mapping[str, Tool], options: RunOptions = NO_OPTIONS) -> Plan:
+        """The next call as the blueprint and the run's options have it."""
         blueprint = self._blueprint
         return Plan(
-            model=blueprint.model or self._system.default_model,
+            model=options.model or blueprint.model or self._system.default_model,
             tools=dict(tools),
             messages=self._store.message_count,
             system=[blueprint.prompt],
-            params=blueprint.params,
+            params=options.params_over(blueprint.params),
         )
+
+    def check_options(self, options: RunOptions, *, handed_down: bool) -> None:
+        """Refuse options that a run of the agent cannot have."""
+        self._system.check_options(self._blueprint, options, self._providers(), handed_down=handed_down)
 
     def fix_surface(self, draft: Draft, plan: Plan) -> SurfaceRef:
         """Settle what the model is asked with; it is stored when it differs from the last time."""

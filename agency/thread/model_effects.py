@@ -66,14 +66,14 @@ class ModelEffects:
         """The answer, if neither middleware nor a budget has a say in it; None if `sync_surface` has to find it."""
         if self._pipeline.shapes_calls or self._runtime.budgeted():
             return None
-        return self._surface_of(draft, request, self._caller.plan(self._pipeline.tools))
+        return self._surface_of(draft, request, self._plan())
 
     async def sync_surface(self, request: fx.SyncSurface) -> None:
         run, draft = self._run, self._run.draft()
         code = await self.used_up_budget()
         if code is None:
             await self._open()
-        plan = self._caller.plan(self._pipeline.tools)
+        plan = self._plan()
         if code is None:
             code = await self._shape(draft, plan)
         if run.awaits(draft.run, request.id):
@@ -89,6 +89,9 @@ class ModelEffects:
         await self._pipeline.open(draft)
         if draft:
             self._commit(draft)
+
+    def _plan(self) -> Plan:
+        return self._caller.plan(self._pipeline.run_tools(), self._pipeline.options)
 
     async def _shape(self, draft: Draft, plan: Plan) -> str | None:
         """Let the hooks shape the call; the code of what was used up when one of them asked a model aside."""
@@ -149,7 +152,7 @@ class ModelEffects:
         """What the machine is told of a failure. If the request was too large, the middleware may make room."""
         room_made = False
         if error.model_code == "ERR_CONTEXT_OVERFLOW":
-            plan, mark = self._caller.plan(self._pipeline.tools), draft.mark()
+            plan, mark = self._plan(), draft.mark()
             self.compacting = True
             try:
                 room_made = await self._pipeline.on_overflow(draft, self._run.id, plan)

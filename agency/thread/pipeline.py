@@ -13,14 +13,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from agency import events
 from agency.approvals.always import always_approved
 from agency.approvals.rules import Policy, ruled_risk
 from agency.define.asides import AsksModels, AsksNothing
 from agency.define.blueprint import Blueprint
-from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd
+from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd, given_to
+from agency.define.options import NO_OPTIONS, RunOptions, ToolFilter
 from agency.define.system import declared_by
 from agency.define.tools import Tool
 from agency.errors import AgencyError, DefinitionError, HookFailed
@@ -107,6 +108,10 @@ class Pipeline:
         self.ends_turns = bool(self._by_hook["on_turn_end"])
         self.sees_runs_start = bool(self._by_hook["on_run_start"])
         self.sees_runs_end = bool(self._by_hook["on_run_end"])
+        self.options = NO_OPTIONS
+        """Those of the run."""
+        self._defaults = {mw.name: mw.options_model() for mw, _ in middleware if mw.options_model is not None}
+        self._options: Mapping[str, BaseModel] = self._defaults
         self._policy = policy
         self._shelves = shelves
         self._thread = thread
@@ -180,6 +185,25 @@ class Pipeline:
     async def _on_thread_close(self, mw: AnyMiddleware) -> None:
         await mw.on_thread_close(self._thread)
 
+    # The options of a run.
+
+    def use_options(self, options: RunOptions) -> None:
+        """From now on, the run has these."""
+        self.options = options
+        self._options = {**self._defaults, **given_to(self.middleware, options)} if options.options else self._defaults
+
+    def check_tools(self, wanted: ToolFilter) -> None:
+        """Refuse names that no tool has. While a middleware is not open, its tools may not be known."""
+        if not self._openings.problems:
+            wanted.check(self.tools)
+
+    def run_tools(self) -> Mapping[str, Tool]:
+        """The tools that the run has."""
+        admitted = self.options.tools
+        if admitted is None:
+            return self.tools
+        return {name: tool for name, tool in self.tools.items() if admitted.admits(name)}
+
     # The hooks.
 
     async def on_init(self, draft: Draft) -> None:
@@ -250,9 +274,9 @@ class Pipeline:
                 elif isinstance(gate, Ask):
                     review.ask.setdefault(call.id, replace(gate, note=without_secrets(gate.note)))
         self._ask_for_agency(reply, review)
-        always = always_approved(draft) if review.ask else ()
+        always, there = (always_approved(draft), self.run_tools()) if review.ask else ((), {})
         for call in reply.tool_calls if review.ask else ():
-            if call.name in always or call.name not in self.tools:  # what does not exist fails by itself
+            if call.name in always or call.name not in there:  # what does not exist fails by itself
                 review.ask.pop(call.id, None)
 
     def _ask_for_agency(self, reply: ModelReply, review: Review) -> None:
@@ -293,7 +317,7 @@ class Pipeline:
             merged["unavailable"] = dict(problems)
         return {name: free_of_secrets(value) for name, value in merged.items()} if has_secrets() else merged
 
-    def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any]:
+    def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any, Any]:
         """What a hook of this middleware gets; `run_id` is None outside of a run."""
         return HookContext(
             thread=self._thread,
@@ -301,6 +325,7 @@ class Pipeline:
             run_id=run_id,
             agents=self._agents,
             config=self._configs[mw.name],
+            options=self._options.get(mw.name),
             store=draft,
             tools=self.tools,
             register_tool=self._registrars[mw.name],
@@ -326,8 +351,8 @@ class Pipeline:
 
 async def run_hook(
     name: str,
-    hook: Callable[Concatenate[HookContext[Any], Given], Awaitable[Result]],
-    ctx: HookContext[Any],
+    hook: Callable[Concatenate[HookContext[Any, Any], Given], Awaitable[Result]],
+    ctx: HookContext[Any, Any],
     *args: Given.args,
     **kwargs: Given.kwargs,
 ) -> Result:

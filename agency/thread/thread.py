@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from pydantic import TypeAdapter
+from typing_extensions import Unpack
 
 from agency import events
 from agency.approvals.decisions import as_decisions
@@ -21,6 +22,7 @@ from agency.children import outbox
 from agency.children.parcels import Cancel, Note, PersonWait, Report
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
+from agency.define.options import RunOptionFields
 from agency.define.output import OutputType
 from agency.define.system import AgentSystem
 from agency.errors import AgencyError, NotFound, WrongState
@@ -216,14 +218,16 @@ class Thread:
         files: Mapping[str, str] | None = None,
         output_schema: OutputType | None = None,
         when: When = "next_step",
+        **options: Unpack[RunOptionFields],
     ) -> Accepted:
         """Start a run with a message. During a run, the message joins it at its next turn; with `when="next_run"` it
         starts the run after it; with `when="now"` it interrupts it: the model or the tools that are at work are
         stopped, finished calls keep their results, and the run goes on with the message.
 
         With an `idempotency_key`, sending again gives the first answer and does nothing. `limits` and `output_schema`
-        (a pydantic model or a JSON schema) replace the blueprint's for a run that this starts. `files`, text by path,
-        are there when the message is.
+        (a pydantic model or a JSON schema) replace the blueprint's for a run that this starts, and so do the `options`
+        (`RunOptions`): its models, their parameters, which tools it has, and options for middleware. `files`, text by
+        path, are there when the message is.
         """
         self._driver.check_alive()
         invocation = checked_invocation(
@@ -233,6 +237,7 @@ class Thread:
             files=files,
             output_schema=output_schema,
             when=when,
+            **options,
         )
         return await self.accept(invocation)
 
@@ -388,7 +393,7 @@ class Thread:
             tools=tuple(tool.spec for tool in self._pipeline.tools.values()),
             thread=self.metadata,
             run=self.run_state(),
-            model=self._system.chain(self.blueprint.model)[0].model,
+            model=self._system.chain(self._pipeline.options.model or self.blueprint.model)[0].model,
             more=more,
         )
 

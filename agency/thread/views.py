@@ -12,6 +12,7 @@ from agency.approvals.pending import PendingToolCall, pending_approvals
 from agency.children.parcels import PersonWait
 from agency.clock import now_ms
 from agency.define.hooks import RunEnd
+from agency.define.options import RunOptions
 from agency.define.tools import Tool
 from agency.events import timestamp
 from agency.messages import Message, Usage
@@ -132,6 +133,8 @@ class RunMeta(Wire):
     activity: Activity = Activity()
     capabilities_used: CapabilitiesUsed = CapabilitiesUsed()
     warnings: tuple[RunWarning, ...] = ()
+    options: RunOptions | None = None
+    """What the run has in the place of the blueprint's, without secrets; None if it has nothing."""
 
 
 class RunEnvelope(Wire):
@@ -223,6 +226,7 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnv
                 machine, beside.agents, beside.warnings, fits_schema=run.output is not None
             ),
             warnings=warnings_of(beside.warnings),
+            options=_options(run.options),
         ),
         errors=errors,
         timestamp=now,
@@ -244,6 +248,14 @@ def _waiting_for(machine: TurnMachine, wait: PersonWait | None) -> WaitingFor | 
     if wait is None or wait.reason is None or machine.pause_reason != "subagent":
         return None
     return WaitingFor(thread_id=wait.thread_id, call_id=wait.call_id, reason=wait.reason)
+
+
+def _options(stored: bytes | None) -> RunOptions | None:
+    """The options of a run as people are shown them."""
+    if stored is None:
+        return None
+    options = RunOptions.model_validate_json(stored)
+    return options.model_copy(update={"options": {name: shown(each) for name, each in options.options.items()}})
 
 
 def for_people(message: Message, tools: Mapping[str, Tool]) -> Message:

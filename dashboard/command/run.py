@@ -17,8 +17,10 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
+from agency.define.options import RunOptionFields, ToolFilter
 from agency.errors import InvalidInput, Unavailable, WrongState
 from agency.thread.views import RunEnvelope, RunStatus
+from agency.wire import read_json
 from dashboard.command.installation import DEMO, chosen
 from dashboard.command.terminal.backends import Backend, BackendThread, local_backend, server_backend
 from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json
@@ -57,6 +59,25 @@ def run(
         typer.Option(help="The agent. [dim]Default: the module's AGENT, or the first one[/]", show_default=False),
     ] = None,
     resume: Annotated[str | None, typer.Option("--continue", metavar="THREAD", help="Continue an earlier run.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model of this run. [dim]Default: the agent's[/]", show_default=False)
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tool", metavar="NAME", help="Only this tool, for this run; can be repeated.", show_default=False
+        ),
+    ] = None,
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--no-tool", metavar="NAME", help="Not this tool, for this run; can be repeated.", show_default=False
+        ),
+    ] = None,
+    for_middleware: Annotated[
+        str | None,
+        typer.Option("--options", metavar="JSON", help="Options for this run by middleware.", show_default=False),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve every call that waits for approval.")] = False,
     data_dir: DataDir = None,
     url: Annotated[
@@ -87,12 +108,15 @@ def run(
         backend = _at_server(where, agency, resume)
     else:
         backend = local_backend(data_folder(data_dir), system, chosen(None), resume)
-    wanted = RunOptions(task, agent, resume, yes, as_json, tuple(options))
+    for_run = _for_run(model, allow, deny, for_middleware)
+    if task is None and for_run:
+        raise InvalidInput("--model, --tool, --no-tool and --options are for the run that a message starts: say one")
+    wanted = TaskOptions(task, agent, resume, yes, as_json, tuple(options), for_run)
     raise typer.Exit(asyncio.run(_run(backend, wanted)))
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class TaskOptions:
     """The options of one `agency run`."""
 
     task: str | None
@@ -102,9 +126,29 @@ class RunOptions:
     as_json: bool
     options: tuple[str, ...]
     """The options that find the run again."""
+    for_run: RunOptionFields
 
     def go_on(self, thread: str, *more: str) -> str:
         return shlex.join(["agency", "run", "--continue", thread, *self.options, *more])
+
+
+def _for_run(
+    model: str | None, allow: list[str] | None, deny: list[str] | None, for_middleware: str | None
+) -> RunOptionFields:
+    found = RunOptionFields()
+    if model is not None:
+        found["model"] = model
+    if allow or deny:
+        found["tools"] = ToolFilter(allow=tuple(allow) if allow else None, deny=tuple(deny or ()))
+    if for_middleware is not None:
+        try:
+            given = read_json(for_middleware)
+        except ValueError as error:
+            raise InvalidInput(f"--options is no JSON: {error}") from error
+        if not isinstance(given, dict):
+            raise InvalidInput("--options is a JSON object, with the options of middleware by their names")
+        found["options"] = given
+    return found
 
 
 @asynccontextmanager
@@ -117,7 +161,7 @@ async def _at_server(url: str, agency: str | None, resume: str | None) -> AsyncI
         yield await server_backend(client, agency, resume)
 
 
-async def _run(opening: AbstractAsyncContextManager[Backend], wanted: RunOptions) -> int:
+async def _run(opening: AbstractAsyncContextManager[Backend], wanted: TaskOptions) -> int:
     async with opening as backend:
         root = await _begin(backend, wanted)
         display = RunDisplay(Console(stderr=True, quiet=wanted.as_json))
@@ -131,14 +175,14 @@ async def _run(opening: AbstractAsyncContextManager[Backend], wanted: RunOptions
         return _tell(run, session, wanted, backend.name(root.id))
 
 
-async def _begin(backend: Backend, wanted: RunOptions) -> BackendThread:
+async def _begin(backend: Backend, wanted: TaskOptions) -> BackendThread:
     if wanted.resume is not None:
-        return await backend.resume(wanted.resume, wanted.task)
+        return await backend.resume(wanted.resume, wanted.task, wanted.for_run)
     assert wanted.task is not None
-    return await backend.begin(wanted.agent, wanted.task)
+    return await backend.begin(wanted.agent, wanted.task, wanted.for_run)
 
 
-def _decider(wanted: RunOptions, display: RunDisplay) -> Decider:
+def _decider(wanted: TaskOptions, display: RunDisplay) -> Decider:
     if wanted.yes:
         return ApproveAll()
     return AskAtTerminal(display) if sys.stdin.isatty() else LeaveWaiting()
@@ -155,7 +199,7 @@ async def _cancel(backend: Backend, root: BackendThread) -> RunEnvelope:
     return run
 
 
-def _tell(run: RunEnvelope, session: Session, wanted: RunOptions, name: str) -> int:
+def _tell(run: RunEnvelope, session: Session, wanted: TaskOptions, name: str) -> int:
     """Print the result; the exit code."""
     if wanted.as_json:
         print_json(run)
@@ -164,7 +208,7 @@ def _tell(run: RunEnvelope, session: Session, wanted: RunOptions, name: str) -> 
     return ENDS_WITH[run.status]
 
 
-def _print_end(run: RunEnvelope, session: Session, wanted: RunOptions, name: str) -> None:
+def _print_end(run: RunEnvelope, session: Session, wanted: TaskOptions, name: str) -> None:
     if run.status == "completed":
         _print_result(run.data)
     for error in run.errors:

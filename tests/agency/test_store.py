@@ -209,7 +209,7 @@ def test_a_thread_has_work_while_it_runs_or_has_mail_or_a_timer(store: ThreadSto
     assert glance(store.path).due == 5
     draft = store.draft()
     drop_timer(draft, Timer("child", key="t"))
-    records.add_run(draft, 1, "running", b"{}", 0, None)
+    records.add_run(draft, 1, 0, None, None)
     store.commit(draft)
     assert glance(store.path).due == 0
     draft = store.draft()

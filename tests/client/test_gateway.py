@@ -19,7 +19,7 @@ from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, Versi
 from agency.messages import Image
 from agency.models.providers.entry import Provider
 from tests.support.gateways import Serve, Server
-from tests.support.scripted_system import calls, noting, say, script
+from tests.support.scripted_system import calls, noted, noting, say, script, task
 
 SLOW = 100.0
 """How long a gateway may take to be there again, on a machine that is busy with other tests."""
@@ -374,3 +374,60 @@ def test_the_client_needs_neither_ray_nor_a_server(tmp_path: Path) -> None:
     assert done[0] == "False"
     loaded = {name.partition(".")[0] for name in done[1].split()}
     assert not {"ray", "fastapi", "starlette", "uvicorn", "actors", "dashboard", "middleware"} & loaded
+
+
+def test_a_run_has_options_of_its_own(agency: Agency, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    lines = script(calls(noting(ledger, "own"), task(calls(noting(ledger, "child")), say("tried"))), say("done"))
+    thread = agency.create_thread(
+        "clerk", lines, model="priced:large", tools={"deny": ["note"]}, options={"tone": {"word": "kind"}}
+    )
+    run = thread.wait(timeout=20)
+    assert (run.status, run.meta.model, noted(ledger)) == ("completed", "priced:large", [])
+    assert run.meta.options is not None and run.meta.options.options == {"tone": {"word": "kind"}}
+    assert (thread.state().state.model_extra or {})["tone"] == "kind"
+    (child,) = agency.threads(parent=thread.id)
+    told = agency.thread(child.id)
+    assert (told.state().state.model_extra or {})["tone"] == "kind"
+    assert told.run().meta.model == "script:any"
+    thread.invoke(script(say("again")))
+    run = thread.wait(timeout=20)
+    assert (run.data, run.meta.model, run.meta.options) == ("again", "script:any", None)
+    fork = thread.fork(script(say("forked")), model="priced:any", params=ModelParams(max_tokens=9))
+    run = fork.wait(timeout=20)
+    assert (run.data, run.meta.model) == ("forked", "priced:any")
+    known = {each.id for each in agency.threads()}
+    with pytest.raises(InvalidInput, match="no tool 'nte'"):
+        thread.invoke(script(say("no")), tools={"allow": ["nte"]})
+    with pytest.raises(InvalidInput, match="no provider named 'nobody'"):
+        agency.create_thread("clerk", script(say("no")), model="nobody:any")
+    with pytest.raises(InvalidInput, match="give a message"):
+        agency.create_thread("clerk", model="priced:any")
+    assert {each.id for each in agency.threads()} == known
+
+
+def test_a_schedule_gives_its_threads_options(agency: Agency) -> None:
+    made = agency.create_schedule(
+        name="nightly",
+        agent_type="clerk",
+        message=script(say("by night")),
+        kind="interval",
+        every_ms=3_600_000,
+        model="priced:any",
+        params=ModelParams(max_tokens=9),
+        tools={"deny": ["note"]},
+        options={"tone": {"word": "low"}},
+    )
+    assert (made.model, made.params, made.options) == (
+        "priced:any",
+        ModelParams(max_tokens=9),
+        {"tone": {"word": "low"}},
+    )
+    ran = agency.run_schedule(made.id)
+    assert ran.thread_id is not None
+    run = agency.thread(ran.thread_id).wait(timeout=20)
+    assert (run.data, run.meta.model) == ("by night", "priced:any")
+    assert run.meta.options is not None and run.meta.options.params == ModelParams(max_tokens=9)
+    assert agency.change_schedule(made.id, model=None).model is None
+    with pytest.raises(InvalidInput, match="takes options"):
+        agency.change_schedule(made.id, options={"tune": {}})

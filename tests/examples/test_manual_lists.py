@@ -84,7 +84,7 @@ def test_every_hook_is_listed() -> None:
     hooks = {
         name
         for name in public(Middleware)
-        if name not in {"name", "tags", "config_model", "tables", "secrets", "check", "own_agents"}
+        if name not in {"name", "tags", "config_model", "options_model", "tables", "secrets", "check", "own_agents"}
     }
     assert listed("middleware.md", "hook | when") == hooks
 

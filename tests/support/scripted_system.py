@@ -14,8 +14,12 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel, JsonValue
+
 from agency import (
     AgentSystem,
+    HookContext,
+    Middleware,
     ModelReply,
     ModelRequest,
     OnDelta,
@@ -107,6 +111,20 @@ class PricedModel(ScriptModel):
 
     def cost(self, model: str, usage: Usage) -> float | None:
         return usage.total / 1_000
+
+
+class ToneOptions(BaseModel):
+    word: str = "plain"
+
+
+class Tone(Middleware[None, ToneOptions]):
+    """Tells in the thread's state which options its run has."""
+
+    name = "tone"
+    options_model = ToneOptions
+
+    async def state(self, ctx: HookContext[None, ToneOptions]) -> dict[str, JsonValue]:
+        return {"tone": ctx.options.word}
 
 
 def _note(ledger: str, what: str, ctx: ToolContext) -> None:
@@ -229,6 +247,7 @@ system = (
     AgentSystem("script:any", providers={"script": ScriptModel(), "priced": PricedModel()})
     .defaults()
     .use(hitl)
+    .use(Tone(), tags=["default"])
     .add_tool(note)
     .add_tool(hold)
     .add_tool(charge)

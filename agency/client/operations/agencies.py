@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from typing_extensions import Unpack
+
 from agency.api import bodies as api
 from agency.api.tenancy import AgencyInfo, AgencyUsage, Budget, KeyInfo, KeyRole, NewKey, ThreadSummary
 from agency.client.operation import Resource, asks, follows, lists, makes_thread
@@ -24,6 +26,7 @@ from agency.client.request import (
     post,
     segment,
 )
+from agency.define.options import RunOptionFields
 from agency.define.output import OutputType, as_schema
 from agency.errors import NotFound
 from agency.metadata import ThreadMetadata
@@ -57,10 +60,12 @@ class AgencyOperations(Resource):
         limits: Limits | None = None,
         output_schema: OutputType | None = None,
         idempotency_key: str | None = None,
+        **options: Unpack[RunOptionFields],
     ) -> Request[ThreadMetadata]:
         """Create a thread for an agent. A message starts its first run at once; `files` are texts by path.
 
-        `limits` and `output_schema` (a pydantic model or a JSON schema) replace the blueprint's for that first run.
+        `limits` and `output_schema` (a pydantic model or a JSON schema) replace the blueprint's for that first run,
+        and so do the `options` (`RunOptions`).
         """
         wanted = body(
             api.NewThread,
@@ -70,6 +75,7 @@ class AgencyOperations(Resource):
             limits=limits,
             output_schema=None if output_schema is None else as_schema(output_schema),
             idempotency_key=idempotency_key or key(),
+            **options,
         )
         return post(ThreadMetadata, f"{self._path}/agents", wanted)
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from typing_extensions import Unpack
 
-from agency.api import bodies as api
+from agency.api import schedule_bodies as api
 from agency.client.operation import Resource, asks, lists
 from agency.client.request import Listing, ListPage, Request, body, delete, encoded, get, key, listing, post, segment
+from agency.define.options import RunOptionFields
 from agency.errors import NotFound
 from agency.schedules.occurrences import Kind
 from agency.schedules.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.turn.state import Limits
 
 
-class ScheduleFields(TypedDict, total=False):
+class ScheduleFields(RunOptionFields, total=False):
     """The fields of a schedule. When you change one, the fields that you leave out keep their values."""
 
     name: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from typing_extensions import Unpack
+
 from agency.api import bodies as api
 from agency.api.tenancy import ThreadSummary
 from agency.client.operation import Resource, asks, follows, makes_thread
@@ -20,6 +22,7 @@ from agency.client.request import (
     order,
     post,
 )
+from agency.define.options import RunOptionFields
 from agency.define.output import OutputType, as_schema
 from agency.errors import NotFound, WrongState
 from agency.events import Event
@@ -49,15 +52,18 @@ class ThreadOperations(Resource):
         after_seq: int | None = None,
         before_message: str | None = None,
         idempotency_key: str | None = None,
+        **options: Unpack[RunOptionFields],
     ) -> Request[ThreadMetadata]:
         """Create a thread that begins as this one was: after one of its events, before one of its user's messages, or
-        as it is now. A message starts its first run at once. This thread does not change, whatever it is doing."""
+        as it is now. A message starts its first run at once, with these `options` (`RunOptions`). This thread does not
+        change, whatever it is doing."""
         wanted = body(
             api.NewFork,
             after_seq=after_seq,
             before_message=before_message,
             messages=chat(message),
             idempotency_key=idempotency_key or key(),
+            **options,
         )
         return post(ThreadMetadata, f"{self._path}/fork", wanted)
 
@@ -71,12 +77,14 @@ class ThreadOperations(Resource):
         output_schema: OutputType | None = None,
         when: When = "next_step",
         idempotency_key: str | None = None,
+        **options: Unpack[RunOptionFields],
     ) -> Request[Accepted]:
         """Send a message, which starts a run. Without one, a run starts on the conversation as it is, or continues.
 
         During a run, the message joins it at its next turn, or starts the run after it (`when="next_run"`), or
         interrupts it (`when="now"`). `limits` and `output_schema` (a pydantic model or a JSON schema) replace the
-        blueprint's for a run that this message starts.
+        blueprint's for a run that this message starts, and so do the `options` (`RunOptions`): the `model` or a chain
+        of them, `params` of its calls, which `tools` it has, and `options` for middleware by name.
         """
         wanted = body(
             api.InvokeBody,
@@ -86,6 +94,7 @@ class ThreadOperations(Resource):
             output_schema=None if output_schema is None else as_schema(output_schema),
             when=when,
             idempotency_key=idempotency_key or key(),
+            **options,
         )
         return post(Accepted, f"{self._path}/invoke", wanted)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from filelock import FileLock, Timeout
 
 from agency.define.blueprint import Blueprint
+from agency.define.options import RunOptionFields
 from agency.define.system import load_system
 from agency.errors import DefinitionError, NotFound, WrongState
 from agency.events import Event
@@ -53,10 +54,10 @@ class Backend(Protocol):
     def name(self, thread_id: str) -> str:
         """The name that `--continue` takes for a thread."""
 
-    async def begin(self, agent: str | None, task: str) -> BackendThread:
+    async def begin(self, agent: str | None, task: str, options: RunOptionFields) -> BackendThread:
         """Create a thread that begins with a task."""
 
-    async def resume(self, thread_id: str, task: str | None) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | None, options: RunOptionFields) -> BackendThread:
         """An existing thread; a task is sent to it as another message."""
 
     async def thread(self, thread_id: str) -> BackendThread:
@@ -77,15 +78,15 @@ class LocalBackend:
     def name(self, thread_id: str) -> str:
         return thread_id
 
-    async def begin(self, agent: str | None, task: str) -> BackendThread:
+    async def begin(self, agent: str | None, task: str, options: RunOptionFields) -> BackendThread:
         thread = await self.runtime.create(agent or self.default, thread_id=self.thread_id)
-        await thread.send(task)
+        await thread.send(task, **options)
         return thread
 
-    async def resume(self, thread_id: str, task: str | None) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | None, options: RunOptionFields) -> BackendThread:
         thread = await self.runtime.thread(thread_id)
         if task is not None:
-            await thread.send(task)
+            await thread.send(task, **options)
         return thread
 
     async def thread(self, thread_id: str) -> BackendThread:
@@ -156,13 +157,13 @@ class ServerBackend:
     def name(self, thread_id: str) -> str:
         return f"{self.agency.id}/{thread_id}"
 
-    async def begin(self, agent: str | None, task: str) -> BackendThread:
-        return await self.agency.create_thread(agent or await self._default_agent(), task)
+    async def begin(self, agent: str | None, task: str, options: RunOptionFields) -> BackendThread:
+        return await self.agency.create_thread(agent or await self._default_agent(), task, **options)
 
-    async def resume(self, thread_id: str, task: str | None) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | None, options: RunOptionFields) -> BackendThread:
         thread = self.agency.thread(thread_id.rpartition("/")[2])
         if task is not None:
-            await thread.invoke(task)
+            await thread.invoke(task, **options)
         return thread
 
     async def thread(self, thread_id: str) -> BackendThread:

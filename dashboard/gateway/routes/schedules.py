@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, status
 
-from agency.api import bodies as api
+from agency.api import schedule_bodies as api
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from dashboard.gateway.access import Admin, Operator, Principal, TheCluster, Viewer, may
 from dashboard.gateway.json_route import JsonRoute

@@ -59,6 +59,7 @@ async def create_thread(
         limits=body.limits,
         files=body.files,
         output_schema=body.output_schema,
+        **body.option_fields,
     )
     return thread.created or await thread.metadata()
 
@@ -101,6 +102,7 @@ async def invoke(
         files=body.files,
         output_schema=body.output_schema,
         when=body.when,
+        **body.option_fields,
     )
 
 
@@ -130,6 +132,7 @@ async def fork(
         before_message=wanted.before_message,
         thread_id=None if key is None else derived("thr", agency_id, thread_id, key),
         request=request_context(request),
+        **wanted.option_fields,
     )
     return made.created or await made.metadata()
 
