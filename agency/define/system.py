@@ -14,7 +14,6 @@ wrong with one definition is said at that definition; what is wrong between them
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,8 +26,8 @@ from pydantic_core import to_json
 from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
 from agency.define.code import CodeRunner
 from agency.define.export import Exported, load_exporter
-from agency.define.files import FileKeeper
 from agency.define.hooks import AnyMiddleware, Middleware, check_taken, given_to
+from agency.define.middleware_checks import check_definition, section_of
 from agency.define.options import RunOptions
 from agency.define.output import OutputType, as_schema, is_output_type
 from agency.define.tools import Tool, as_tool
@@ -45,9 +44,6 @@ from agency.turn.state import Limits
 from agency.wire import explain
 
 _TAG = re.compile(r"[a-zA-Z0-9_-]+")
-_FILE_METHODS = ("on_files", "files", "read_file", "delete_file", "handed_back")
-_UNDEFINED = (None, *(vars(FileKeeper)[name] for name in _FILE_METHODS))
-"""What a class has under these names that does not define them itself."""
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:\S(?:.*\S)?")
 
 NO_PROVIDERS: Mapping[str, Provider] = {}
@@ -104,9 +100,7 @@ class AgentSystem:
         if not getattr(middleware, "name", None):
             raise DefinitionError(f"middleware {type(middleware).__name__} has no name")
         where = f"middleware {middleware.name!r}"
-        _check_hooks(middleware, where)
-        _check_secrets(middleware, where)
-        _check_options_model(middleware, where)
+        check_definition(middleware, where)
         self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *_tags(tags, where)], where)
         return self
 
@@ -304,7 +298,7 @@ class AgentSystem:
 
     def middleware_for(self, blueprint: Blueprint) -> list[tuple[AnyMiddleware, Any]]:
         """The agent's middleware, each with its section of the agent's configuration."""
-        return [(mw, _section(mw, blueprint)) for mw in self._selected(blueprint)]
+        return [(mw, section_of(mw, blueprint)) for mw in self._selected(blueprint)]
 
     def _selected(self, blueprint: Blueprint) -> list[AnyMiddleware]:
         return [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
@@ -394,52 +388,10 @@ def declared_by(owner: Tool | AnyMiddleware, config: object = None) -> Declared:
     return Declared(f"{kind} {owner.name!r}", owner.secrets, frozenset(references_in(config)))
 
 
-def _check_secrets(middleware: AnyMiddleware, where: str) -> None:
-    given: object = middleware.secrets
-    if not isinstance(given, Mapping) or not all(isinstance(each, Secret) for each in given.values()):
-        raise DefinitionError(f'{where}: secrets are a mapping as in {{"key": secret("env:SHOP_KEY")}}')
-
-
 def _tags(tags: Iterable[str], where: str) -> list[str]:
     if isinstance(tags, str):
         raise DefinitionError(f"{where}: tags are a list, as in [{tags!r}], not {tags!r}")
     return list(tags)
-
-
-def _check_hooks(middleware: AnyMiddleware, where: str) -> None:
-    """A misspelt hook would never be called, and one that is not async cannot be awaited."""
-    defined = [name for name in _FILE_METHODS if getattr(type(middleware), name, None) not in _UNDEFINED]
-    keeper = len(defined) == len(_FILE_METHODS)
-    if defined and not keeper and (isinstance(middleware, FileKeeper) or "on_files" in defined):
-        missing = [name for name in _FILE_METHODS if name not in defined]
-        raise DefinitionError(f"{where} has on_files: to be a FileKeeper, it must define {', '.join(missing)}, too")
-    for name, value in inspect.getmembers(type(middleware), inspect.isfunction):
-        known = getattr(Middleware, name, None) or (getattr(FileKeeper, name, None) if keeper else None)
-        if name.startswith(("on_", "before_", "after_")) and known is None:
-            raise DefinitionError(f"{where}: there is no hook {name!r}")
-        if inspect.iscoroutinefunction(known) and not inspect.iscoroutinefunction(value):
-            raise DefinitionError(f"{where}: hook {name!r} must be async")
-
-
-def _check_options_model(middleware: AnyMiddleware, where: str) -> None:
-    """A run without options has what the model has without values."""
-    if middleware.options_model is not None:
-        needed = [name for name, field in middleware.options_model.model_fields.items() if field.is_required()]
-        if needed:
-            raise DefinitionError(f"{where}: each field of its options_model needs a default; {needed[0]!r} has none")
-
-
-def _section(middleware: AnyMiddleware, blueprint: Blueprint) -> Any:
-    """A middleware's part of a blueprint's configuration, validated by its own model."""
-    given = blueprint.config.get(middleware.name, {})
-    if middleware.config_model is None:
-        if given:
-            raise DefinitionError(f"agent {blueprint.name!r}: middleware {middleware.name!r} takes no configuration")
-        return None
-    try:
-        return middleware.config_model.model_validate(given)
-    except ValidationError as error:
-        raise DefinitionError(f"agent {blueprint.name!r}: config.{middleware.name}: {explain(error)}") from error
 
 
 def load_system(

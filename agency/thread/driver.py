@@ -129,7 +129,7 @@ class Driver:
         self.run.enter(stored.n, TurnMachine(TurnCheckpoint.load(stored.machine), self._blueprint.mode))
         self._caller.output = None if stored.output is None else from_json(stored.output)
         if stored.options is not None and self.run.active:
-            self._pipeline.use_options(RunOptions.model_validate_json(stored.options))
+            self._use(RunOptions.model_validate_json(stored.options))
         self._caller.load_surface()
         self._endings.tell()
         unfinished = False
@@ -163,7 +163,7 @@ class Driver:
         """Start a new run. What the terms say takes the place of the blueprint's."""
         at = now_ms()
         schema = self._caller.output = self._blueprint.output_schema if terms.output is None else terms.output
-        self._pipeline.use_options(terms.options)
+        self._use(terms.options)
         machine = TurnMachine.begin(
             run=draft.run,
             at=at,
@@ -176,6 +176,10 @@ class Driver:
         options = None if terms.options == NO_OPTIONS else to_json(terms.options)
         records.add_run(draft, draft.run, at, None if schema is None else to_json(schema), options)
         self.advance(draft)
+
+    def _use(self, options: RunOptions) -> None:
+        self._pipeline.use_options(options)
+        self._caller.options = options
 
     def take(self, draft: Draft) -> None:
         """Commit what has come from outside; a message may start a run."""

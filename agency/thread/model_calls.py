@@ -64,6 +64,8 @@ class ModelCaller:
         self._providers = providers
         self.output: Schema | None = None
         """What the run's result must fit."""
+        self.options: RunOptions = NO_OPTIONS
+        """What the run has in the place of the blueprint's."""
         self.meter = Meter()
         """What the call that is being made has used so far."""
         self._transcript: list[Message] | None = None  # read once, when a model is first called
@@ -83,15 +85,15 @@ class ModelCaller:
             self._transcript += draft.messages
             self._has_transient = self._has_transient or any(message.transient for message in draft.messages)
 
-    def plan(self, tools: Mapping[str, Tool], options: RunOptions = NO_OPTIONS) -> Plan:
+    def plan(self, tools: Mapping[str, Tool]) -> Plan:
         """The next call as the blueprint and the run's options have it."""
         blueprint = self._blueprint
         return Plan(
-            model=options.model or blueprint.model or self._system.default_model,
+            model=self.options.model or blueprint.model or self._system.default_model,
             tools=dict(tools),
             messages=self._store.message_count,
             system=[blueprint.prompt],
-            params=options.params_over(blueprint.params),
+            params=self.options.params_over(blueprint.params),
         )
 
     def check_options(self, options: RunOptions, *, handed_down: bool) -> None:
@@ -161,7 +163,7 @@ class ModelCaller:
 
     def chain(self, question: AsideQuestion) -> list[str]:
         """The models that a question aside is put to, the first choice first."""
-        wanted = self._system.chain(question.model or self._blueprint.model)
+        wanted = self._system.chain(question.model or self.options.model or self._blueprint.model)
         able = [each.model for each in wanted if {*each.requires} <= self._abilities(each.model)]
         if not able:
             raise ModelError("no model of the chain can do all that is required", model_code="ERR_CAPABILITY")

@@ -91,7 +91,7 @@ class ModelEffects:
             self._commit(draft)
 
     def _plan(self) -> Plan:
-        return self._caller.plan(self._pipeline.run_tools(), self._pipeline.options)
+        return self._caller.plan(self._pipeline.run_tools())
 
     async def _shape(self, draft: Draft, plan: Plan) -> str | None:
         """Let the hooks shape the call; the code of what was used up when one of them asked a model aside."""
