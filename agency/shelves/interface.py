@@ -160,6 +160,18 @@ def checked_content(content: object) -> bytes:
     return content
 
 
+def as_bytes(content: str | bytes) -> bytes:
+    """Text as UTF-8; bytes as they are."""
+    if not isinstance(content, str):
+        return content
+    try:
+        return content.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"the text of an entry cannot have the character {content[error.start]!r}: write it as bytes"
+        ) from error
+
+
 def checked_version(version: object) -> Version | None:
     if version is None:
         return None

@@ -17,7 +17,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agency.secrets import bytes_without_secrets, without_secrets
-from agency.shelves.interface import ShelfEntry, ShelfItem, ShelfPage, ShelfStore, Version, checked_shelf
+from agency.shelves.interface import ShelfEntry, ShelfItem, ShelfPage, ShelfStore, Version, as_bytes, checked_shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class BlockingShelf:
     def write(self, path: str, content: str | bytes, *, if_version: Version | None = None) -> ShelfEntry:
         """Put an entry under a path, in the place of what is there; text becomes UTF-8. With `if_version`, only if that
         is the entry's version, or with `ABSENT` if there is none; else `VersionConflict`: read it again."""
-        said, named = bytes_without_secrets(_bytes(content)), without_secrets(path)
+        said, named = bytes_without_secrets(as_bytes(content)), without_secrets(path)
         return self.store.write(self.name, named, said, if_version=if_version, key=self.key)
 
     def delete(self, path: str, *, if_version: Version | None = None) -> None:
@@ -79,7 +79,3 @@ class Shelf:
     async def entries(self, prefix: str = "", *, after: str = "", limit: int = 100) -> ShelfPage:
         """The entries whose paths begin with a prefix; `next` of a page is `after` of the next one."""
         return await asyncio.to_thread(self.blocking.entries, prefix, after=after, limit=limit)
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode("utf-8", "replace") if isinstance(content, str) else content

@@ -21,6 +21,7 @@ from agency import (
     Middleware,
     NotFound,
     RunEnd,
+    Shelf,
     ShelfStore,
     ToolContext,
     VersionConflict,
@@ -278,6 +279,14 @@ def test_wrong_types_are_refused(shelves: LocalShelves) -> None:
         shelves.write("notes", "a", b"", if_version="")
     with pytest.raises(InvalidInput, match="key"):
         shelves.write("notes", "a", b"", key="k" * 1_000)
+
+
+def test_text_that_is_no_utf8_is_refused_and_not_changed(shelves: LocalShelves) -> None:
+    shelf = Shelf.of(shelves, "notes", "k").blocking
+    assert shelf.write("a", "é").size == 2
+    with pytest.raises(InvalidInput, match="cannot have the character"):
+        shelf.write("a", "rye \ud800")
+    assert shelf.read("a").text == "é"
 
 
 def test_an_entry_has_a_largest_size(shelves: LocalShelves) -> None:

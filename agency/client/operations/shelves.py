@@ -16,6 +16,7 @@ from agency.shelves.interface import (
     ShelfList,
     ShelfPage,
     Version,
+    as_bytes,
     checked_content,
     checked_path,
     checked_shelf,
@@ -53,11 +54,10 @@ class ShelfOperations(Resource):
     ) -> Request[ShelfEntry]:
         """Put an entry under a path, in the place of what is there. With `if_version`, only if that is its version, or
         with `ABSENT` if there is none; else `VersionConflict`."""
-        given = content.encode() if isinstance(content, str) else content
         return Request(
             method="PUT",
             path=self._entry(shelf, path),
-            body=checked_content(given),
+            body=checked_content(as_bytes(content)),
             media="application/octet-stream",
             conditions={**_condition(if_version), "Idempotency-Key": key()},
             read=ShelfEntry.model_validate_json,
