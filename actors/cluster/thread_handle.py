@@ -138,7 +138,8 @@ class ThreadHandle:
         return await self._run()
 
     async def wait(self, timeout: float | None = None) -> RunEnvelope:
-        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
+        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then. It also
+        needs one if it waits for a descendant that does: `meta.waiting_for` names that."""
         if timeout is not None:
             check_within("the time to wait", timeout, 0, float("inf"))
         loop = asyncio.get_running_loop()

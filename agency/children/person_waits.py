@@ -29,6 +29,12 @@ class PersonWaits:
         self._waiting = {str(key): PersonWait.model_validate_json(str(value)) for key, value in kept}
 
     @property
+    def concern_others(self) -> bool:
+        """Whether there is a parent to tell, or anything that was told here. Most threads have neither, and this is
+        asked at every step."""
+        return bool(self._waiting) or self._thread.parent is not None
+
+    @property
     def first(self) -> PersonWait | None:
         """A descendant that waits, if one does."""
         told = [wait for wait in self._waiting.values() if wait.thread_id != self._thread.id]

@@ -226,7 +226,8 @@ class Driver:
             machine.handle(at_once)
             request = self._poll(machine, draft)
         self._prepare(draft, request)
-        self._tell_parent(draft, machine)
+        if self.person_waits.concern_others:
+            self._tell_parent(draft, machine)
         self._deadline.keep(draft, self.run.n, machine.state if machine.pause_reason == "hitl" else None)
         stored = self._save(machine, draft)
         if checkpoint_at is not None:

@@ -133,6 +133,13 @@ def test_calls_and_errors_are_counted_by_name_and_by_code_and_a_canceled_call_is
     assert figures.errors.model_dump() == {"total": 3, "byKind": {"ERR_API": 2, "ERR_AUTH": 1}}
 
 
+def test_every_decision_but_a_denial_grants_the_call() -> None:
+    observer = MetricsObserver()
+    decisions = {"a": "approve", "b": "edit", "c": "always", "d": "respond", "e": "deny"}
+    watch(observer, (1, events.hitl_resume(True, decisions, (), "person")))
+    assert observer.snapshot().approvals.model_dump() == {"pending": 0, "granted": 4, "denied": 1}
+
+
 def test_names_that_models_make_up_take_no_more_than_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "NAMES_MOST", 2)
     observer = MetricsObserver()

@@ -365,6 +365,29 @@ async def test_an_error_that_no_provider_has_made_names_no_request(tmp_path: Pat
     assert (error.kind, error.request_id, error.provider_status) == ("middleware_abort", None, None)
 
 
+async def test_a_call_tells_the_type_of_its_tool(tmp_path: Path) -> None:
+    @tool
+    async def own() -> str:
+        return "done"
+
+    @tool(ray={"num_cpus": 1})
+    def far() -> str:
+        return "done"
+
+    class Bringer(Middleware[None]):
+        name = "bringer"
+        tags = ("default",)
+
+        async def on_init(self, ctx: HookContext[None]) -> None:
+            ctx.register_tool(murmur)
+
+    calls = [call("own"), call("far"), call("murmur", times=0), call("nowhere")]
+    named = [each.model_copy(update={"id": f"c{n}"}) for n, each in enumerate(calls)]
+    _, seen = await run_of(tmp_path, system(named, "done", tools=[own, far], use=[Bringer()]))
+    types = {data["toolName"]: data["toolType"] for data in of_type(seen, EventType.TOOL_STARTED)}
+    assert types == {"own": "function", "far": "task", "murmur": "middleware", "nowhere": "unknown"}
+
+
 # Waiting for a person, somewhere below.
 
 
