@@ -7,6 +7,7 @@
     ├── NotFound             a thread, run or call that does not exist
     ├── WrongState           the call does not fit what the thread is doing now; nothing was changed
     │   └── VersionConflict  an entry of a shelf has another version than the caller expects; nothing was changed
+    ├── KeyReused            the idempotency key was used for another request; nothing was changed
     ├── Unauthorized         a server wants to know who is asking: there is no secret, key or ticket, or a wrong one
     ├── Forbidden            the caller is known and may not do that
     ├── RateLimited          too many requests for now
@@ -72,6 +73,10 @@ class WrongState(AgencyError):
 
 class VersionConflict(WrongState):
     code = "ERR_VERSION"
+
+
+class KeyReused(AgencyError):
+    code = "ERR_IDEMPOTENCY"
 
 
 class Unauthorized(AgencyError):

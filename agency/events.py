@@ -7,13 +7,14 @@ beside it and added to its data as `runId` when it is read.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from agency.errors import FailureKind
 from agency.messages import Image, ToolCall, Usage
@@ -24,7 +25,11 @@ OURS = "\x1f"
 """With which idempotency keys of our own begin, so that they never meet a user's."""
 
 PREVIEW_CHARS = 2_000
-"""An event shows at most this much of a tool's output or a child's report; the transcript has all of it."""
+"""An event shows at most this much of a call's arguments, of its output or of a child's report. What was cut of a call
+is marked as `truncated`; `Thread.tool_call` has all of it."""
+
+BRIEF_CHARS = 200
+"""Arguments that are too long altogether keep this much of each of their texts."""
 
 
 class EventType(StrEnum):
@@ -96,9 +101,11 @@ def thread_created(agent_type: str, forked_from: dict[str, JsonValue] | None = N
     )
 
 
-def request_accepted(idempotency_key: str | None) -> NewEvent:
-    theirs = idempotency_key is not None and not idempotency_key.startswith(OURS)
-    return NewEvent(EventType.REQUEST_ACCEPTED, {"idempotencyKey": idempotency_key} if theirs else {})
+def request_accepted(idempotency_key: str) -> NewEvent:
+    """A key of our own is shown as a digest: it is no key that a caller could use."""
+    ours = idempotency_key.startswith(OURS)
+    named = hashlib.blake2b(idempotency_key.encode(), digest_size=12).hexdigest() if ours else idempotency_key
+    return NewEvent(EventType.REQUEST_ACCEPTED, {"idempotencyKey": named})
 
 
 def run_started() -> NewEvent:
@@ -248,21 +255,43 @@ def tool_started(call: ToolCall, hidden: Hidden = (), tool_type: ToolType = "fun
 
 
 def _shown(call: ToolCall, hidden: Hidden) -> dict[str, JsonValue]:
-    """A call as events show it: without secrets; arguments that are long altogether are cut, and are then a string."""
+    """A call as events show it: without secrets. Of arguments that are long altogether, the texts are cut; if they are
+    too long even so, they are a string, and that is cut."""
     args = shown(call.args, hidden)
-    written = to_json(args).decode()
-    return {
-        "toolName": call.name,
-        "callId": call.id,
-        "args": args if len(written) <= PREVIEW_CHARS else preview(written),
-    }
+    data: dict[str, JsonValue] = {"toolName": call.name, "callId": call.id, "args": args}
+    written = to_json(args)
+    if len(written) <= PREVIEW_CHARS:
+        return data
+    briefly = shown(call.args, hidden, longest=BRIEF_CHARS)
+    fits = len(to_json(briefly)) <= PREVIEW_CHARS
+    return {**data, "args": briefly if fits else preview(written.decode()), "truncated": True}
+
+
+def json_value(text: str) -> JsonValue:
+    """The value that a tool returned. What is no JSON any more, because a secret was taken out of it, is its text."""
+    try:
+        value: JsonValue = from_json(text)
+    except ValueError:
+        return text
+    return value
 
 
 def tool_output(
-    name: str, call_id: str, output: str, images: Sequence[Image] = (), files: Sequence[str] = ()
+    name: str,
+    call_id: str,
+    output: str,
+    images: Sequence[Image] = (),
+    files: Sequence[str] = (),
+    *,
+    is_json: bool = False,
 ) -> NewEvent:
-    """A call succeeded. Of images the event has what they are, of files their paths; the transcript has the images."""
-    data: dict[str, JsonValue] = {"toolName": name, "callId": call_id, "output": preview(output)}
+    """A call succeeded. If the output `is_json`, the event has the value, unless it is too long. Of images the event
+    has what they are, of files their paths; the transcript has the images."""
+    long = len(output) > PREVIEW_CHARS
+    told = preview(output) if long else json_value(output) if is_json else output
+    data: dict[str, JsonValue] = {"toolName": name, "callId": call_id, "output": told}
+    if long:
+        data["truncated"] = True
     if images:
         data["images"] = [_described(image) for image in images]
     if files:
@@ -278,8 +307,8 @@ def _described(image: Image) -> JsonValue:
 
 
 def tool_error(name: str, call_id: str, error: str, kind: FailureKind | Literal["canceled"]) -> NewEvent:
-    data = {"toolName": name, "callId": call_id, "error": preview(error), "kind": kind}
-    return NewEvent(EventType.TOOL_ERROR, data)
+    data: dict[str, JsonValue] = {"toolName": name, "callId": call_id, "error": preview(error), "kind": kind}
+    return NewEvent(EventType.TOOL_ERROR, {**data, "truncated": True} if len(error) > PREVIEW_CHARS else data)
 
 
 def hitl_interrupt(calls: Sequence[tuple[ToolCall, Hidden]]) -> NewEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
@@ -78,6 +79,31 @@ class Message(Wire):
     origin: str | None = None
     transient: bool = False
     meta: JsonValue = None
+
+
+def unpaired(messages: Sequence[Message]) -> str | None:
+    """What is wrong with the calls and results of a piece of conversation, if anything is: the results of a message's
+    calls follow it at once, one for each call. Ids may come again in a later message: some models count from one in
+    every reply."""
+    open_calls: set[str] = set()
+    answered: set[str] = set()
+    for message in messages:
+        if message.role == "tool":
+            call = str(message.tool_call_id)
+            if call in answered:
+                return f"call {call!r:.100} has two results"
+            if call not in open_calls:
+                return f"a result names call {call!r:.100}, which the assistant's message before it does not have"
+            open_calls.remove(call)
+            answered.add(call)
+            continue
+        if open_calls:
+            break
+        answered = set()
+        open_calls = {call.id for call in message.tool_calls}
+        if len(open_calls) < len(message.tool_calls):
+            return "two calls of one message have the same id"
+    return f"call {min(open_calls)!r:.100} has no result: it follows the message with the call" if open_calls else None
 
 
 class Usage(Wire):

@@ -374,7 +374,7 @@ class _RunTrace:
             return []
         if seen.type is EventType.TOOL_OUTPUT:
             if self._content:
-                span.more["gen_ai.tool.call.result"] = str(data["output"])
+                span.more["gen_ai.tool.call.result"] = _as_text(data["output"])
         elif data.get("kind") == "canceled":
             span.more["agency.outcome"] = "canceled"
         else:

@@ -9,11 +9,11 @@ free. If no Ray is running, a local one is started, which takes a few seconds, a
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import os
 import tempfile
 import time
+from typing import cast
 
 from rich.console import Console
 
@@ -46,8 +46,9 @@ async def count(cluster: Cluster, console: Console) -> None:
     results = []
     async for event in thread.events():
         if event.type == EventType.TOOL_OUTPUT:
-            results.append(json.loads(str(event.data["output"])))
-            console.print("  ✓ {first:>6} to {last:>6}: {primes:>5} primes, by process {process}".format(**results[-1]))
+            found = cast(dict[str, int], event.data["output"])
+            results.append(found)
+            console.print("  ✓ {first:>6} to {last:>6}: {primes:>5} primes, by process {process}".format(**found))
         if event.type == EventType.TOOL_ERROR:
             raise SystemExit(str(event.data["error"]))
         if event.type == EventType.AGENT_COMPLETED:

@@ -109,6 +109,10 @@ class Agency:
 
     # The agency itself.
 
+    def check_made_as(self, info: AgencyInfo) -> None:
+        """Refuse a request that wants this agency made with another name than it was."""
+        self._store.check_made_as(info)
+
     @operation
     async def info(self) -> AgencyInfo:
         """Its name, when it was created, and its budget."""

@@ -33,6 +33,8 @@ class Creation(Wire):
     """What the first run has in the place of the blueprint's."""
     fork: Cut | None = None
     """Where it leaves the thread that it is a fork of."""
+    digest: str | None = None
+    """Of what a caller asked for: another request for a thread of the same id is refused."""
 
     @property
     def invocation(self) -> Invocation:

@@ -81,7 +81,12 @@ class Schedules:
             raise NotFound(f"there is no schedule {schedule_id!r:.100}")
         return found
 
-    def add(self, schedule_id: str, wanted: Schedule, now: int) -> ScheduleInfo:
+    def digest(self, schedule_id: str) -> str | None:
+        """What was asked for when it was made; None if there is none, or an earlier release has made it."""
+        rows = self._store.rows("SELECT digest FROM schedules WHERE id = ?", (schedule_id,))
+        return rows[0][0] if rows else None
+
+    def add(self, schedule_id: str, wanted: Schedule, now: int, digest: str | None = None) -> ScheduleInfo:
         """A new schedule. Adding it again changes nothing, and gives it as it is."""
         if (known := self.find(schedule_id)) is not None:
             return known
@@ -89,10 +94,11 @@ class Schedules:
             raise InvalidInput(f"an agency has at most {SCHEDULES_MOST} schedules")
         wanted = _anchored(wanted, now)
         sql = (
-            "INSERT INTO schedules (id, body, status, next_at, created_at, updated_at) VALUES (?, ?, 'active', ?, ?, ?)"
+            "INSERT INTO schedules (id, body, status, next_at, created_at, updated_at, digest) "
+            "VALUES (?, ?, 'active', ?, ?, ?, ?)"
         )
         at = timestamp(now)
-        self._store.write((sql, (schedule_id, wanted.model_dump_json(), _first(wanted, now), at, at)))
+        self._store.write((sql, (schedule_id, wanted.model_dump_json(), _first(wanted, now), at, at, digest)))
         return self.get(schedule_id)
 
     def change(

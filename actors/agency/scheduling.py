@@ -20,6 +20,7 @@ from actors.agency.threads import AgencyThreads
 from actors.operations import Seq, index_operation, operation
 from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.idempotency import check_repeated, request_digest
 from agency.local import HOPELESS
 from agency.schedules.schedule import Schedule, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.wire import explain, sayable
@@ -64,12 +65,15 @@ class Scheduler:
 
     @operation
     async def create_schedule(self, schedule_id: str, fields: Mapping[str, JsonValue]) -> ScheduleInfo:
-        """A new schedule. The caller gives its id, so calling again makes no second one."""
+        """A new schedule. The caller gives its id, so calling again makes no second one; calling with other fields
+        raises `KeyReused`."""
+        digest = request_digest(fields=_named(fields))
+        check_repeated(self._schedules.digest(schedule_id), digest)
         if (known := self._schedules.find(schedule_id)) is not None:
             return known
         wanted = _schedule(fields)
         self._threads.check_schedule(wanted)
-        made = self._schedules.add(schedule_id, wanted, now_ms())
+        made = self._schedules.add(schedule_id, wanted, now_ms(), digest)
         self.look_soon()
         return made
 

@@ -21,6 +21,7 @@ from agency.approvals.rules import NO_POLICY, Policy
 from agency.define.blueprint import Blueprint
 from agency.errors import NotFound
 from agency.events import timestamp
+from agency.idempotency import check_repeated, request_digest
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
@@ -83,10 +84,20 @@ STEPS = (
     CREATE INDEX schedule_runs_waiting ON schedule_runs (status, seq) WHERE status IN ('queued', 'starting');
     CREATE INDEX schedule_runs_at_work ON schedule_runs (thread) WHERE status IN ('starting', 'started');
     """,
+    # What was asked for when a thread or a schedule was made; threads that have not run yet are `registered`.
+    """
+    ALTER TABLE threads ADD COLUMN digest TEXT;
+    ALTER TABLE schedules ADD COLUMN digest TEXT;
+    UPDATE threads SET status = 'registered' WHERE status = 'idle';
+    """,
 )
 """From nothing to the newest version; a released step is never edited."""
 
 LAYOUT = Layout("an agency", APPLICATION_ID, STEPS, unmarked=True)
+
+
+_MADE_AS = "made_as"
+"""The digest of what was asked for when the agency was made."""
 
 
 class AgencyStore:
@@ -129,6 +140,11 @@ class AgencyStore:
 
     def info(self) -> AgencyInfo:
         return info_of(self.rows("SELECT key, value FROM meta"), self._path)
+
+    def check_made_as(self, info: AgencyInfo) -> None:
+        """Refuse a request for an agency of this id that asks for another one than this."""
+        rows = self.rows("SELECT value FROM meta WHERE key = ?", (_MADE_AS,))
+        check_repeated(rows[0][0] if rows else None, request_digest(name=info.name))
 
     def rename(self, name: str) -> None:
         self.write(("REPLACE INTO meta VALUES ('name', ?)", (name,)))
@@ -196,9 +212,18 @@ class AgencyStore:
         """Register a thread that is about to be made. Doing it again changes nothing, and gives it as it was."""
         meta = creation.metadata
         parent = meta.parent.thread_id if meta.parent is not None else None
-        sql = "INSERT OR IGNORE INTO threads (id, parent, state, metadata, creation) VALUES (?, ?, 'new', ?, ?)"
-        self.write((sql, (meta.id, parent, meta.model_dump_json(), creation.model_dump_json())))
+        sql = (
+            "INSERT OR IGNORE INTO threads (id, parent, state, metadata, creation, status, digest) "
+            "VALUES (?, ?, 'new', ?, ?, 'registered', ?)"
+        )
+        row = (meta.id, parent, meta.model_dump_json(), creation.model_dump_json(), creation.digest)
+        self.write((sql, row))
         return creation.model_copy(update={"metadata": self.thread(meta.id) or meta})
+
+    def thread_digest(self, thread_id: str) -> str | None:
+        """What was asked for when a thread was made; None if there is none, or an earlier release has made it."""
+        rows = self.rows("SELECT digest FROM threads WHERE id = ?", (thread_id,))
+        return rows[0][0] if rows else None
 
     def creation(self, thread_id: str) -> Creation | None:
         """How a thread is to be made that has not been made yet."""
@@ -287,7 +312,8 @@ def _prepare(db: sqlite3.Connection, path: Path, create: AgencyInfo | None) -> N
         if version < len(STEPS):
             sqlite.take_steps(db, LAYOUT, version)
         if create is not None:
-            rows = (("id", create.id), ("name", create.name), ("created_at", create.created_at))
+            made = {"id": create.id, "name": create.name, "created_at": create.created_at}
+            rows = [*made.items(), (_MADE_AS, request_digest(name=create.name))]
             db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", rows)
 
 

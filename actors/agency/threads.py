@@ -25,6 +25,7 @@ from agency.define.options import NO_OPTIONS, RunOptions
 from agency.define.output import as_schema
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import OURS, timestamp
+from agency.idempotency import check_repeated, request_digest
 from agency.json_schema import Schema
 from agency.local import HOPELESS
 from agency.messages import Message
@@ -68,8 +69,10 @@ class AgencyThreads:
         options: RunOptions = NO_OPTIONS,
     ) -> ThreadMetadata:
         """A new thread for an agent, at work if there are messages. With the id of a thread that was made so before,
-        that thread."""
+        that thread; with the id of one that was made otherwise, `KeyReused` is raised."""
         new = self._new_id(thread_id)
+        digest = _digest(messages, options, limits, agent_type=agent_type, files=files, output_schema=output_schema)
+        check_repeated(self._store.thread_digest(new), digest)
         known = self._store.thread(new)
         if known is not None and known.agent_type != agent_type:
             raise WrongState(f"there is a thread {new!r} already, of agent {known.agent_type!r}")
@@ -85,6 +88,7 @@ class AgencyThreads:
             files=dict(files or {}),
             output_schema=output_schema,
             options=options,
+            digest=digest,
         )
         return await self._register(creation)
 
@@ -101,8 +105,10 @@ class AgencyThreads:
         options: RunOptions = NO_OPTIONS,
     ) -> ThreadMetadata:
         """A new thread that begins as another one was, at work if there are messages. With the id of a thread that was
-        made so before, that thread."""
+        made so before, that thread; with the id of one that was made otherwise, `KeyReused` is raised."""
         new = self._new_id(thread_id)
+        digest = _digest(messages, options, source=source, after_seq=after_seq, before_message=before_message)
+        check_repeated(self._store.thread_digest(new), digest)
         made = self._store.thread(new)
         if made is None:
             _check_has_run(options, messages)
@@ -112,9 +118,15 @@ class AgencyThreads:
             metadata = origin.fork(new).model_copy(update={"request": request or RequestContext()})
             blueprint = Blueprint.model_validate_json(origin.blueprint)
             creation = Creation(
-                metadata=metadata, blueprint=blueprint, messages=tuple(messages), fork=origin.cut, options=options
+                metadata=metadata,
+                blueprint=blueprint,
+                messages=tuple(messages),
+                fork=origin.cut,
+                options=options,
+                digest=digest,
             )
             made = self._store.add_thread(creation).metadata  # another caller may have been quicker
+            check_repeated(self._store.thread_digest(new), digest)
         if made.forked_from is None or made.forked_from.thread_id != source:
             raise WrongState(f"there is a thread {new!r} already, and it is no fork of {source!r}")
         if (unmade := self._store.creation(new)) is not None:  # as it was asked for first
@@ -261,3 +273,13 @@ def _check_has_run(options: RunOptions, messages: Sequence[Message]) -> None:
             "model, params, tools and options are for the run that a message starts: give a message, too, or give them "
             "with the first one"
         )
+
+
+def _digest(messages: Sequence[Message], options: RunOptions, limits: Limits | None = None, **asked: object) -> str:
+    """Of what a caller asks for; where the request comes from is no part of it."""
+    return request_digest(
+        messages=[message.model_dump(mode="json", exclude_defaults=True) for message in messages],
+        limits=None if limits is None else limits.model_dump(mode="json", exclude_defaults=True),
+        options=options.model_dump(mode="json", exclude_defaults=True),
+        **asked,
+    )

@@ -159,7 +159,7 @@ class Cluster:
     # Agencies.
 
     async def create_agency(self, name: str, *, agency_id: str | None = None) -> AgencyHandle:
-        """A new agency. With the id of an agency that exists, that agency."""
+        """A new agency. With the id of an agency that was made under this name, that agency."""
         given = checked_name(name)
         address = Address(f"agc_{secrets.token_hex(8)}" if agency_id is None else agency_id)
         info = AgencyInfo(id=address.agency, name=given, created_at=timestamp(now_ms()))

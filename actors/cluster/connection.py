@@ -44,7 +44,7 @@ class Connection:
 
     def checked(self, message: str | Message | Sequence[Message]) -> tuple[Message, ...]:
         """The messages that a new thread begins with, checked here and nowhere later; none is allowed."""
-        return () if message == () else checked_messages(message, longest=self.settings.message_chars)
+        return checked_messages(message, longest=self.settings.message_chars)
 
 
 def check_within(what: str, given: object, least: float, most: float, *, whole: bool = False) -> None:

@@ -63,6 +63,7 @@ class ThreadHandle:
     lift_limits = remote(Thread.lift_limits, done=WrongState)
     state = remote(Thread.state)
     run_state = remote(Thread.run_state)
+    tool_call = remote(Thread.tool_call)
     files = remote(Thread.files)
     read_file = remote(Thread.read_file)
     put_files = remote(Thread.put_files)
@@ -109,7 +110,7 @@ class ThreadHandle:
 
     async def invoke(
         self,
-        message: str | Message | Sequence[Message],
+        message: str | Message | Sequence[Message] = (),
         *,
         idempotency_key: str | None = None,
         limits: Limits | None = None,
@@ -119,8 +120,9 @@ class ThreadHandle:
         **options: Unpack[RunOptionFields],
     ) -> Accepted:
         """Start a run with a message. During a run, the message joins it at its next turn, or starts the run after it
-        (`next_run`), or interrupts what is being done (`now`). `limits`, `output_schema` and the `options`
-        (`RunOptions`) are in the place of the blueprint's, for a run that this starts."""
+        (`next_run`), or interrupts what is being done (`now`). Without one, a run starts with the conversation as it
+        is, or goes on. `limits`, `output_schema` and the `options` (`RunOptions`) are in the place of the blueprint's,
+        for a run that this starts."""
         invocation = checked_invocation(
             message,
             idempotency_key=new_key() if idempotency_key is None else idempotency_key,

@@ -31,7 +31,7 @@ class Agencies:
 
     def create(self, info: AgencyInfo) -> None:
         """Make an agency, if it is not there yet."""
-        self._open(info.id, info)
+        self._open(info.id, info).check_made_as(info)
 
     async def call(self, agency_id: str, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call an operation of an agency, which is opened if need be."""

@@ -132,6 +132,7 @@ THREAD_OPERATIONS = operations(
     Thread.lift_limits,
     Thread.state,
     Thread.run_state,
+    Thread.tool_call,
     Thread.files,
     Thread.read_file,
     Thread.put_files,

@@ -210,6 +210,7 @@ class AgentState(Wire):
     parent: ParentInfo | None
     agent_type: str
     model: str
+    pending_tool_calls: tuple[PendingToolCall, ...] | None = None
 
 
 class StateAndRun(Wire):

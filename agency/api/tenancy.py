@@ -90,7 +90,7 @@ class BlueprintInfo(Blueprint):
 class ThreadSummary(ThreadMetadata):
     """A thread, what it was last known to be doing, and what it had used by then."""
 
-    status: RunStatus = "idle"
+    status: RunStatus = "registered"
     reason: PauseReason | None = None
     seq: int = 0
     """Of its latest event."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
 from pydantic import TypeAdapter
 
-from agency.approvals.pending import approval_id
+from agency.approvals.pending import PendingToolCall, approval_id
 from agency.approvals.tools import GuardedTool
 from agency.errors import InvalidInput, WrongState
+from agency.messages import ToolCall
 from agency.redaction import restored
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Respond
@@ -33,6 +34,21 @@ class Decided:
 def as_decisions(given: Mapping[str, Decision]) -> dict[str, Decision]:
     """What a caller gives, as decisions: of the right types, and in texts that can be stored."""
     return {name: _sayable(decision) for name, decision in valid(_DECISIONS, dict(given), "decisions").items()}
+
+
+def approved_calls(pending: Iterable[PendingToolCall], modified: Iterable[ToolCall]) -> dict[str, Decision]:
+    """Every call that waits is approved, those in `modified` with the arguments that they have there. One that does not
+    wait is named, too, and will be refused."""
+    waiting = {call.id: call for call in pending}
+    decisions: dict[str, Decision] = {call_id: Approve() for call_id in waiting}
+    for call in modified:
+        known = waiting.get(call.id)
+        if not isinstance(call.args, dict):
+            raise InvalidInput(f"the arguments of call {call.id!r:.100} are an object")
+        if known is not None and call.name != known.name:
+            raise InvalidInput(f"call {call.id!r} is one of {known.name!r}: only its arguments can be changed")
+        decisions[call.id] = Approve() if known is not None and call.args == known.args else Edit(call.args)
+    return decisions
 
 
 def _sayable(decision: Decision) -> Decision:

@@ -25,7 +25,6 @@ from agency.define.options import RunOptions
 from agency.define.output import OutputType
 from agency.define.tools import Tool
 from agency.errors import InvalidInput
-from agency.events import timestamp
 from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
 from agency.models.interface import ModelParams, Surface
@@ -155,15 +154,15 @@ class Asking(Protocol):
 
 
 class ChildLink(Wire):
-    """A child thread as its parent knows it."""
+    """A child thread as its parent knows it. Times are in milliseconds."""
 
     child_thread_id: str
     agent_type: str
     token: str
     status: str
     tool_call_id: str
-    created_at: str
-    completed_at: str | None
+    created_at: int
+    completed_at: int | None
     report: str | None
     background: bool = False
 
@@ -175,8 +174,8 @@ def _link(child: rows.Child) -> ChildLink:
         token=child.token,
         status=child.status,
         tool_call_id=child.call,
-        created_at=timestamp(child.created_at),
-        completed_at=None if child.completed_at is None else timestamp(child.completed_at),
+        created_at=child.created_at,
+        completed_at=child.completed_at,
         report=child.report,
         background=bool(child.background),
     )

@@ -87,7 +87,7 @@ class Answered:
     @property
     def problem(self) -> str:
         """What went wrong, without the label in front of it."""
-        return _one_line(re.sub(r"^(Error \(\w+\)|Canceled): ", "", self.result), 200).rstrip(".")
+        return _one_line(re.sub(r"^(Error: \w+|Canceled): ", "", self.result), 200).rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _calls(messages: Sequence[Message]) -> list[Answered]:
 
 def _done(call: ToolCall, result: Message) -> Answered:
     failed = isinstance(result.meta, dict) and "status" in result.meta
-    ok = not failed and not result.content.startswith(("Error (", "Canceled: "))
+    ok = not failed and not result.content.startswith(("Error: ", "Canceled: "))
     return Answered(call.name, call.args if isinstance(call.args, dict) else {}, result.content, ok)
 
 

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from agency.events import EventData, EventType
 from agency.messages import Message, ToolCall, Usage
@@ -178,7 +178,10 @@ def _outcomes(db: sqlite3.Connection, run: TurnCheckpoint) -> dict[str, Message]
 
 def _as_told(call: ToolCall, event: PastEvent) -> Message:
     """What the event says of a result, which may be cut."""
-    message = tool_message(_pending(call), Success(content=str(event.data.get("output", event.data.get("error")))))
+    said = event.data.get("output", event.data.get("error"))
+    is_json = not isinstance(said, str)
+    content = to_json(said).decode() if is_json else str(said)
+    message = tool_message(_pending(call), Success(content=content, is_json=is_json))
     failed = event.type == EventType.TOOL_ERROR
     return message.model_copy(update={"meta": {"status": "failure"}}) if failed else message
 

@@ -46,7 +46,7 @@ class Glance:
     """That of its latest event; a file without any holds no thread yet."""
     calling: bool = False
     """Whether a call of a tool had begun and not ended."""
-    status: RunStatus = "idle"
+    status: RunStatus = "registered"
     reason: PauseReason | None = None
     at: int = 0
     """The time of its latest event."""
@@ -71,7 +71,7 @@ _GLANCE = f"""
     SELECT CASE WHEN {_RUNNING} OR {_LEFT} THEN 0 ELSE (SELECT min(due) FROM timers) END,
            coalesce((SELECT max(seq) FROM events), 0),
            EXISTS (SELECT 1 FROM effects WHERE outcome IS NULL),
-           coalesce((SELECT status FROM runs ORDER BY n DESC LIMIT 1), 'idle'),
+           coalesce((SELECT status FROM runs ORDER BY n DESC LIMIT 1), 'registered'),
            (SELECT {_REASON} FROM runs ORDER BY n DESC LIMIT 1),
            coalesce((SELECT ts FROM events ORDER BY seq DESC LIMIT 1), 0),
            coalesce({_BORN}, '')

@@ -193,14 +193,25 @@ def is_interrupted(store: ThreadStore) -> bool:
 # Requests that must not be accepted twice
 
 
-def remember_request(draft: Draft, key: str, status: str, run: int | None = None) -> None:
-    draft.execute("INSERT INTO requests VALUES (?, ?, ?)", (key, draft.run if run is None else run, status))
+@dataclass(frozen=True, slots=True)
+class KnownRequest:
+    """The run that a request started or joined, its status then, and a digest of what was asked for, which requests in
+    old files do not have."""
+
+    run: int
+    status: str
+    digest: str | None
 
 
-def request(store: ThreadStore, key: str) -> tuple[int, str] | None:
-    """The run that a request with this idempotency key started or joined, and its status then."""
-    rows = store.query("SELECT run, status FROM requests WHERE key = ?", (key,))
-    return (int(str(rows[0][0])), str(rows[0][1])) if rows else None
+def remember_request(draft: Draft, key: str, status: str, digest: str | None = None, run: int | None = None) -> None:
+    row = (key, draft.run if run is None else run, status, digest)
+    draft.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", row)
+
+
+def request(store: ThreadStore, key: str) -> KnownRequest | None:
+    """The request with this idempotency key, if there was one."""
+    rows = store.query("SELECT run, status, digest FROM requests WHERE key = ?", (key,))
+    return KnownRequest(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 
 # What the runs that have ended have used, together.

@@ -82,6 +82,10 @@ STEPS = (
     """
     ALTER TABLE runs ADD COLUMN options BLOB;
     """,
+    # What a request with an idempotency key asked for.
+    """
+    ALTER TABLE requests ADD COLUMN digest TEXT;
+    """,
 )
 
 LAYOUT = Layout("a thread", APPLICATION_ID, STEPS, NotAThreadStore)

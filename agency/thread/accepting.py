@@ -6,11 +6,13 @@ looked at as it is by then: whether the request is known already, and whether th
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 
 from agency import events
 from agency.define.options import NO_OPTIONS
 from agency.errors import NotFound
+from agency.idempotency import check_repeated
 from agency.metadata import ThreadMetadata
 from agency.store import records
 from agency.store.draft import Draft
@@ -32,7 +34,7 @@ class Acceptor:
 
     async def accept(self, invocation: Invocation) -> Accepted:
         staged = await self._staged(invocation.files) if invocation.files else self._store.draft()
-        if (known := self._known(invocation.idempotency_key)) is not None:
+        if (known := self._known(invocation)) is not None:
             return known
         if invocation.options != NO_OPTIONS:
             self._driver.check_options(invocation.options, handed_down=invocation.handed_down)
@@ -40,12 +42,14 @@ class Acceptor:
             return await self._join(invocation, staged)
         return self._begin(invocation, staged)
 
-    def _known(self, key: str | None) -> Accepted | None:
-        """What the request with this key was told."""
+    def _known(self, invocation: Invocation) -> Accepted | None:
+        """What the request with this key was told; `KeyReused` if that was another request."""
+        key = invocation.idempotency_key
         request = None if key is None else records.request(self._store, key)
         if request is None:
             return None
-        return Accepted.model_validate({"run_id": run_id(self._thread.id, request[0]), "status": request[1]})
+        check_repeated(request.digest, invocation.digest)
+        return Accepted.model_validate({"run_id": run_id(self._thread.id, request.run), "status": request.status})
 
     def _begin(self, invocation: Invocation, staged: Draft) -> Accepted:
         draft, accepted = self._accepted(invocation, staged, self._run.n + 1, "running")
@@ -71,12 +75,11 @@ class Acceptor:
     ) -> tuple[Draft, Accepted]:
         """A draft of run `n` that says so, and the answer. `run` is the run that the messages go to, if another."""
         run = n if run is None else run
-        key = invocation.idempotency_key
+        key = invocation.idempotency_key or secrets.token_hex(12)
         draft = self._store.draft(n)
         draft.statements += staged.statements
         draft.emit(events.request_accepted(key))
-        if key is not None:
-            records.remember_request(draft, key, status, run)
+        records.remember_request(draft, key, status, invocation.digest, run)
         return draft, Accepted(run_id=run_id(self._thread.id, run), status=status)
 
     async def put_files(self, files: Mapping[str, str | bytes]) -> None:

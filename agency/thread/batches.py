@@ -267,8 +267,8 @@ def begin(draft: Draft, effect: int, calls: Sequence[PendingCall], type_of: Call
 
 def emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:
     match outcome:
-        case Success(content=content, images=images, files=files):
-            draft.emit(events.tool_output(call.call.name, call.id, content, images, files))
+        case Success(content=content, is_json=is_json, images=images, files=files):
+            draft.emit(events.tool_output(call.call.name, call.id, content, images, files, is_json=is_json))
         case Failure(kind=kind):
             draft.emit(events.tool_error(call.call.name, call.id, outcome.text, kind))
         case Canceled():

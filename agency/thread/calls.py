@@ -130,14 +130,14 @@ class CallRunner:
         """Hand files that came with a result to the agent's file keepers, and tell the model of them."""
         listed = ", ".join(f"{path} ({_size(content)} bytes)" for path, content in files.items())
         if not keeps_files(self._pipeline):
-            return replace(outcome, content=_joined(outcome.content, f"(You have no filesystem to keep: {listed})"))
+            return _with_note(outcome, f"(You have no filesystem to keep: {listed})")
         try:
             await keep_files(self._pipeline, draft, files)
         except InvalidInput as error:
             return Failure(kind="execution", message=f"{tool.name} returned what cannot be kept: {error}")
         except HookFailed as error:
             return Failure(kind="internal", source="middleware", message=str(error))
-        return replace(outcome, content=_joined(outcome.content, f"(Kept as files: {listed})"), files=tuple(files))
+        return replace(_with_note(outcome, f"(Kept as files: {listed})"), files=tuple(files))
 
     def _context(self, pending: PendingCall, tool: Tool, draft: Draft, run: int, effect: int) -> ToolContext:
         return ToolContext(
@@ -234,7 +234,7 @@ def as_outcome(result: object, context: ToolContext) -> CallOutcome:
         case Deferred():
             return result
         case Finish(value=value):
-            return Success(content=_text(value), control=Finish(value=sayable(from_json(to_json(value)))))
+            return replace(_success(value), control=Finish(value=sayable(from_json(to_json(value)))))
         case Handoff(thread_id=thread_id):
             other = sayable_text(str(thread_id))
             return Success(content=f"handed off to {other}", control=Handoff(other))
@@ -246,7 +246,7 @@ def as_outcome(result: object, context: ToolContext) -> CallOutcome:
         case ToolResult():
             return _taken_apart(result, context)
         case _:
-            return Success(content=_text(result))
+            return _success(result)
 
 
 def without_values(outcome: CallOutcome) -> CallOutcome:
@@ -273,21 +273,32 @@ def _taken_apart(result: ToolResult, context: ToolContext) -> Success | Failure:
     for path, content in files.items():
         free = without_secrets(sayable_text(content)) if isinstance(content, str) else bytes_without_secrets(content)
         context.returned_files[without_secrets(sayable_text(path))] = free
-    return Success(content=_text(result.content), images=images)
+    return replace(_success(result.content), images=images)
 
 
-def _text(value: object) -> str:
-    text = without_secrets(sayable_text(value) if isinstance(value, str) else to_json(value).decode())
-    left_out = len(text) - RESULT_CHARS
-    return text if left_out <= 0 else f"{text[:RESULT_CHARS]}\n… ({left_out} more characters were cut)"
+def _success(value: object) -> Success:
+    """A tool that returns nothing has an empty result."""
+    if value is None:
+        return Success(content="")
+    is_json = not isinstance(value, str)
+    text = _json(value) if is_json else without_secrets(sayable_text(str(value)))
+    if (left_out := len(text) - RESULT_CHARS) <= 0:
+        return Success(content=text, is_json=is_json)
+    return Success(content=f"{text[:RESULT_CHARS]}\n… ({left_out} more characters were cut)")
+
+
+def _json(value: object) -> str:
+    """Secrets are taken out of the value, so that what is left is still JSON."""
+    return to_json(free_of_secrets(from_json(to_json(value, inf_nan_mode="null")))).decode()
 
 
 def _size(content: str | bytes) -> int:
     return len(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
 
 
-def _joined(content: str, note: str) -> str:
-    return f"{content}\n{note}" if content else note
+def _with_note(outcome: Success, note: str) -> Success:
+    content = f"{outcome.content}\n{note}" if outcome.content else note
+    return replace(outcome, content=content, is_json=False)
 
 
 def _tool_failure(tool: Tool, attempt: int, error: ToolError) -> Failure:

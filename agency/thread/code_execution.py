@@ -21,6 +21,7 @@ from agency.define.code import CodeResult, CodeRunner
 from agency.define.tools import Tool
 from agency.errors import DefinitionError, HookFailed, StoreError, WrongState
 from agency.messages import ToolCall
+from agency.redaction import shown
 from agency.secrets import free_of_secrets, without_secrets
 from agency.store import records
 from agency.store.draft import Draft
@@ -72,7 +73,7 @@ class CodeExecutor:
             error = DefinitionError("this agent works in code mode and the system has no code_runner")
             self._advance(self._store.draft(run), [aborted_by(error)])
             return
-        execution = CodeExecution(request, run, self._store, self._run_call)
+        execution = CodeExecution(request, run, self._store, self._run_call, self._hidden)
         seconds_left, work = self._run.seconds_left(), execution.perform(runner)
         try:
             ran = await (work if seconds_left is None else within(seconds_left, work))
@@ -88,7 +89,7 @@ class CodeExecutor:
         self._check_awaited(run, effect)
         draft, review = self._store.draft(run), Review()
         tool = self._pipeline.tools.get(call.call.name)
-        call = replace(call, hidden=() if tool is None else tool.hidden)
+        call = replace(call, hidden=self._hidden(call.call.name))
         await self._pipeline.on_model_result(draft, self._run.id, ModelReply(tool_calls=(call.call,)), review)
         self._check_awaited(run, effect)
         if not had_begun:
@@ -110,6 +111,11 @@ class CodeExecutor:
             raise failed_hook
         return outcome
 
+    def _hidden(self, name: str) -> tuple[str, ...]:
+        """The arguments of a tool that people are not shown."""
+        tool = self._pipeline.tools.get(name)
+        return () if tool is None else tool.hidden
+
     def _check_awaited(self, run: int, effect: int) -> None:
         if self._loop.stopped or not self._run.awaits(run, effect):
             raise WrongState(f"run {run_id(self._store.thread_id, run)} no longer waits for this code")
@@ -129,10 +135,18 @@ def _without_running(call: PendingCall, tool: Tool | None, review: Review, had_b
 class CodeExecution:
     """One block of code, being run."""
 
-    def __init__(self, request: ExecCode, run: int, store: ThreadStore, run_call: RunCall) -> None:
+    def __init__(
+        self,
+        request: ExecCode,
+        run: int,
+        store: ThreadStore,
+        run_call: RunCall,
+        hidden: Callable[[str], tuple[str, ...]],
+    ) -> None:
         self._request = request
         self._run = run
         self._run_call = run_call
+        self._hidden = hidden
         self._recorded = records.calls(store, run, request.id)
         self._count = 0
         self._failed: HookFailed | StoreError | None = None
@@ -177,6 +191,7 @@ class CodeExecution:
             except (HookFailed, StoreError) as error:
                 self._failed = self._failed or error
                 raise
-        shown = replace(outcome, images=()) if isinstance(outcome, Success) else outcome  # the code has them
-        self._made.append(CodeCall(id=call.id, name=name, outcome=shown))
+        told = replace(outcome, images=()) if isinstance(outcome, Success) else outcome  # the code has them
+        seen = shown(call.args, self._hidden(name), longest=None)
+        self._made.append(CodeCall(id=call.id, name=name, outcome=told, args=seen))
         return outcome

@@ -14,6 +14,7 @@ from agency.clock import now_ms
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
+from agency.store.timers import next_due
 from agency.thread.views import RunState, RunStatus, run_state, status_of
 from agency.turn.effects import Input, PendingCall
 from agency.turn.machine import TurnMachine
@@ -52,11 +53,12 @@ class CurrentRun:
 
     def view(self) -> RunState:
         """As callers see it."""
-        return RunState() if self._machine is None else run_state(self.id, self._machine)
+        alarm = next_due(self._store)
+        return RunState(next_alarm_at=alarm) if self._machine is None else run_state(self.id, self._machine, alarm)
 
     @property
     def status(self) -> RunStatus:
-        return "idle" if self._machine is None else status_of(self._machine)
+        return "registered" if self._machine is None else status_of(self._machine)
 
     @property
     def pause_reason(self) -> PauseReason | None:

@@ -15,6 +15,7 @@ from agency.approvals.decisions import Decided, checked_decisions
 from agency.approvals.pending import PendingToolCall, pending_approvals
 from agency.clock import now_ms
 from agency.errors import HookFailed, InvalidInput, WrongState
+from agency.idempotency import check_repeated
 from agency.metadata import ThreadMetadata
 from agency.store import records
 from agency.store.draft import Draft
@@ -43,26 +44,30 @@ class Resuming:
         state = self._run.waiting_tools
         return () if state is None else pending_approvals(self._thread.id, state, self._pipeline.tools)
 
-    async def decide(self, given: Mapping[str, Decision], key: str | None) -> None:
-        """Decide on calls, by their ids or their `approval_id`s. With a key that is known, nothing changes."""
-        if self._is_known(key):
+    async def decide(self, given: Mapping[str, Decision], key: str | None, digest: str) -> None:
+        """Decide on calls, by their ids or their `approval_id`s. With a key that is known, nothing changes; `digest` is
+        that of what the caller asked for."""
+        if self._is_known(key, digest):
             return
         decided = self._checked(given)
         draft = self._run.draft()
         await self._run_hooks(draft, "hitl", decided.decisions)
-        if self._is_known(key):  # the same request came twice, and the other one was quicker
+        if self._is_known(key, digest):  # the same request came twice, and the other one was quicker
             return
         effect, decided = decided.effect, self._checked(given)
         if (self._run.n, decided.effect) != (draft.run, effect):  # that run ended, and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self._thread.id}")
         if key is not None:
-            records.remember_request(draft, key, "running")
+            records.remember_request(draft, key, "running", digest)
         if decided.always:
             approve_always(draft, decided.always)
         self._driver.advance(draft, [CallsDecided(id=effect, at=now_ms(), decisions=decided.decisions)])
 
-    def _is_known(self, key: str | None) -> bool:
-        return key is not None and records.request(self._store, key) is not None
+    def _is_known(self, key: str | None, digest: str) -> bool:
+        known = None if key is None else records.request(self._store, key)
+        if known is not None:
+            check_repeated(known.digest, digest)
+        return known is not None
 
     def _checked(self, given: Mapping[str, Decision]) -> Decided:
         self._driver.check_alive()

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from typing_extensions import Unpack
 
 from agency import events
-from agency.approvals.decisions import as_decisions
+from agency.approvals.decisions import approved_calls, as_decisions
 from agency.children import outbox
 from agency.children.parcels import Cancel, Note, PersonWait, Report
 from agency.clock import now_ms
@@ -27,7 +27,8 @@ from agency.define.output import OutputType
 from agency.define.system import AgentSystem
 from agency.errors import AgencyError, NotFound, WrongState
 from agency.events import Event
-from agency.messages import Message
+from agency.idempotency import request_digest
+from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
 from agency.store import records
@@ -37,6 +38,7 @@ from agency.store.store import ThreadStore
 from agency.store.timers import next_due
 from agency.thread.accepting import Acceptor
 from agency.thread.announcing import Announcer
+from agency.thread.call_records import CallReader, CallRecord
 from agency.thread.calls import CallRunner
 from agency.thread.driver import Driver
 from agency.thread.feed import Feed, Reader
@@ -59,7 +61,7 @@ from agency.thread.views import (
     for_people,
 )
 from agency.turn import effects as fx
-from agency.turn.outcomes import Approve, Decision, Deny
+from agency.turn.outcomes import Decision, Deny
 from agency.turn.state import Limits
 from agency.validation import valid
 
@@ -102,6 +104,7 @@ class Thread:
         self._acceptor = Acceptor(store, metadata, self._pipeline, self._driver)
         self._receiver = ParcelReceiver(store, metadata, self._pipeline, self._driver, self._announcer.spent_more)
         self._resuming = Resuming(store, metadata, self._pipeline, self._driver)
+        self._calls = CallReader(store, self._run, self._pipeline.tools)
 
     @classmethod
     async def open(
@@ -211,7 +214,7 @@ class Thread:
 
     async def send(
         self,
-        message: str | Message | Sequence[Message],
+        message: str | Message | Sequence[Message] = (),
         *,
         idempotency_key: str | None = None,
         limits: Limits | None = None,
@@ -224,10 +227,13 @@ class Thread:
         starts the run after it; with `when="now"` it interrupts it: the model or the tools that are at work are
         stopped, finished calls keep their results, and the run goes on with the message.
 
-        With an `idempotency_key`, sending again gives the first answer and does nothing. `limits` and `output_schema`
-        (a pydantic model or a JSON schema) replace the blueprint's for a run that this starts, and so do the `options`
-        (`RunOptions`): its models, their parameters, which tools it has, and options for middleware. `files`, text by
-        path, are there when the message is.
+        Without a message, a run starts with the conversation as it is; one in progress goes on. Messages of the
+        assistant, and the results of its calls, become part of the conversation as if they had been said here.
+
+        With an `idempotency_key`, sending again gives the first answer and does nothing, and sending anything else
+        raises `KeyReused`. `limits` and `output_schema` (a pydantic model or a JSON schema) replace the blueprint's for
+        a run that this starts, and so do the `options` (`RunOptions`): its models, their parameters, which tools it
+        has, and options for middleware. `files`, text by path, are there when the message is.
         """
         self._driver.check_alive()
         invocation = checked_invocation(
@@ -264,16 +270,20 @@ class Thread:
         person has decided, nothing changes and `WrongState` is raised. With an `idempotency_key`, deciding again
         changes nothing.
         """
-        await self._resuming.decide(as_decisions(decisions), checked_key(idempotency_key))
+        given = as_decisions(decisions)
+        await self._resuming.decide(given, checked_key(idempotency_key), request_digest(decisions=given))
 
-    async def approve(self, *, idempotency_key: str | None = None) -> None:
-        """Let every call that waits for a person run."""
-        await self.decide({call.id: Approve() for call in self._resuming.pending()}, idempotency_key=idempotency_key)
+    async def approve(self, modified: Sequence[ToolCall] = (), *, idempotency_key: str | None = None) -> None:
+        """Let every call that waits for a person run, those in `modified` with the arguments that they have there."""
+        given = as_decisions(approved_calls(self._resuming.pending(), modified))
+        digest = request_digest(approved=True, modified=[(call.id, call.name, call.args) for call in modified])
+        await self._resuming.decide(given, checked_key(idempotency_key), digest)
 
     async def deny(self, reason: str = "", *, idempotency_key: str | None = None) -> None:
         """Let no call that waits for a person run; the model is told why."""
-        decisions: dict[str, Decision] = {call.id: Deny(reason=reason) for call in self._resuming.pending()}
-        await self.decide(decisions, idempotency_key=idempotency_key)
+        given = as_decisions({call.id: Deny(reason=reason) for call in self._resuming.pending()})
+        digest = request_digest(approved=False, reason=reason)
+        await self._resuming.decide(given, checked_key(idempotency_key), digest)
 
     async def cancel(self, *, by: str | None = None) -> None:
         """End the run. Running models and tools are stopped, children too; every call gets a result. Without a run,
@@ -394,8 +404,15 @@ class Thread:
             thread=self.metadata,
             run=self.run_state(),
             model=self._system.chain(self._pipeline.options.model or self.blueprint.model)[0].model,
+            pending_tool_calls=self._resuming.pending(),
             more=more,
         )
+
+    async def tool_call(self, call_id: str, *, seq: int | None = None) -> CallRecord:
+        """A call of a tool with all of its arguments and its output, which events show cut if they are long. Of several
+        calls with this id it is the latest, or the one that the event `seq` tells of."""
+        self._driver.check_alive()
+        return self._calls.find(call_id, seq)
 
     async def files(self) -> tuple[FileInfo, ...]:
         """The agent's files, by path."""

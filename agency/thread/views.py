@@ -55,13 +55,19 @@ class Accepted(Wire):
     status: AcceptedStatus
 
 
+CancelReason = Literal["user", "parent", "limit", "deletion", "fork"]
+"""Who or what canceled a run, as `meta.canceled_by` tells it; a person is the `user`."""
+
+
 class RunState(Wire):
-    """`idle` is a thread that has not run yet; its `run_id` is empty."""
+    """`registered` is a thread that has not run yet; its `run_id` is empty. `reason` says what a paused run waits for,
+    or who canceled it; `next_alarm_at`, when the thread has something to do by itself, in milliseconds."""
 
     run_id: str = ""
-    status: RunStatus = "idle"
+    status: RunStatus = "registered"
     step: int = 0
-    reason: PauseReason | None = None
+    reason: PauseReason | CancelReason | None = None
+    next_alarm_at: int | None = None
 
 
 class ThreadState(Wire):
@@ -72,6 +78,8 @@ class ThreadState(Wire):
     thread: ThreadMetadata
     run: RunState
     model: str
+    pending_tool_calls: tuple[PendingToolCall, ...] = ()
+    """The calls that wait for a person."""
     more: dict[str, JsonValue]
     """What the middleware add: todos, files, subagents, …"""
 
@@ -160,8 +168,20 @@ def status_of(machine: TurnMachine) -> RunStatus:
             return "completed"
 
 
-def run_state(run_id: str, machine: TurnMachine) -> RunState:
-    return RunState(run_id=run_id, status=status_of(machine), step=machine.turn, reason=machine.pause_reason)
+def run_state(run_id: str, machine: TurnMachine, next_alarm_at: int | None) -> RunState:
+    status = status_of(machine)
+    return RunState(
+        run_id=run_id,
+        status=status,
+        step=machine.turn,
+        reason=_cancel_reason(machine) if status == "canceled" else machine.pause_reason,
+        next_alarm_at=next_alarm_at,
+    )
+
+
+def _cancel_reason(machine: TurnMachine) -> CancelReason:
+    by = machine.canceled_by
+    return "user" if by is None or by.kind == "person" else by.kind
 
 
 def run_end(run_id: str, machine: TurnMachine) -> RunEnd:

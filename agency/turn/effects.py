@@ -134,11 +134,12 @@ class Ask:
 
 @dataclass(slots=True, kw_only=True)
 class CodeCall:
-    """A tool call that executed code made, with how it ended."""
+    """A tool call that executed code made, with how it ended. Its arguments are those that people are shown."""
 
     id: str
     name: str
     outcome: Settled
+    args: JsonValue = None
 
 
 # Effects

@@ -56,7 +56,7 @@ from typing import TypeVar, assert_never
 
 from agency import events
 from agency.errors import ResultMismatch
-from agency.messages import Message, Usage
+from agency.messages import Message, Usage, unpaired
 from agency.spending import add_costs
 from agency.turn import batch, chain, limits, replies
 from agency.turn import effects as fx
@@ -77,7 +77,7 @@ from agency.turn.actions import (
     StartTools,
     Warn,
 )
-from agency.turn.modes import MODES, ModeName
+from agency.turn.modes import CODE_ORIGIN, MODES, ModeName
 from agency.turn.outgoing import Outgoing, asked_event, outcome_event
 from agency.turn.view import TurnView
 
@@ -320,9 +320,8 @@ class TurnMachine(TurnView):
 
     def _checkpoint_taken(self, given: fx.CheckpointTaken) -> None:
         state = self._awaited(st.WaitingCheckpoint, given)
-        wrong = [message.role for message in given.messages if message.role not in ("user", "system")]
-        if wrong:
-            raise ResultMismatch(f"a checkpoint takes user and system messages, not {wrong}")
+        if (problem := unpaired(given.messages)) is not None:
+            raise ResultMismatch(f"a checkpoint takes calls with their results: {problem}")
         limits.move_clock(self._m, given.at)
         self._outgoing.say(given.messages)
         if given.stop is not None:
@@ -399,7 +398,7 @@ class TurnMachine(TurnView):
             self._outgoing.emit(chain.failed_event(state.request, failure))
         self._stop_work(INTERRUPTED)
         if isinstance(state, st.WaitingCode):
-            self._outgoing.say([Message(role="user", content=f"Output:\n{INTERRUPTED.text}", origin="code")])
+            self._outgoing.say([Message(role="user", content=f"Output:\n{INTERRUPTED.text}", origin=CODE_ORIGIN)])
         self._outgoing.say(given.messages)
         chain.forget_attempts(self._m)
         replies.forget_cut(self._m)

@@ -10,14 +10,14 @@ import re
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from pydantic import JsonValue
-from pydantic_core import to_jsonable_python
+from pydantic import JsonValue, TypeAdapter
 
-from agency.messages import Message
+from agency.messages import Message, ToolCall
 from agency.redaction import shown
 from agency.turn.actions import Action, End, KeepState, Say, StartCheckpoint, StartCode, StartTools
-from agency.turn.effects import CodeRan, ModelReply, PendingCall
+from agency.turn.effects import CodeCall, CodeRan, ModelReply, PendingCall
 from agency.turn.outcomes import (
+    Canceled,
     Fail,
     Finish,
     Finished,
@@ -29,6 +29,11 @@ from agency.turn.outcomes import (
 )
 
 ModeName = Literal["tools", "code"]
+
+CODE_ORIGIN = "code"
+"""Of messages with what executed code has printed."""
+CODE_CALLS = TypeAdapter(tuple[CodeCall, ...])
+"""The calls that it made, in the message's `meta`."""
 
 
 class Mode(Protocol):
@@ -57,20 +62,34 @@ def _answer(reply: ModelReply, text: str) -> list[Action]:
 
 def tool_message(pending: PendingCall, outcome: Settled) -> Message:
     """What the model reads as the result of its call."""
-    edited = ""
+    meta: dict[str, JsonValue] = {}
+    content = outcome.text
+    if outcome.status != "success":
+        meta["status"] = outcome.status
+    else:
+        if outcome.is_json:
+            meta["json"] = True
+        if outcome.files:
+            meta["files"] = list(outcome.files)
     if pending.edited:
-        args = shown(pending.call.args, pending.hidden, longest=None)
-        edited = f"(A person changed the arguments to {args}.)\n"
-    said = Message(
-        role="tool",
-        content=edited + outcome.text,
-        tool_call_id=pending.id,
-        meta=None if outcome.status == "success" else {"status": outcome.status},
-    )
-    if outcome.status == "success" and (outcome.images or outcome.files):
-        meta: JsonValue = {"files": list(outcome.files)} if outcome.files else None
-        return said.model_copy(update={"images": outcome.images, "meta": meta})
-    return said
+        meta["edited"] = args = shown(pending.call.args, pending.hidden, longest=None)
+        note = edit_note(args)
+        # An error is told by its first word.
+        content = f"{note}\n{content}" if outcome.status == "success" else f"{content}\n{note}"
+    images = outcome.images if outcome.status == "success" else ()
+    return Message(role="tool", content=content, images=images, tool_call_id=pending.id, meta=meta or None)
+
+
+def edit_note(args: JsonValue) -> str:
+    return f"(A person changed the arguments to {args}.)"
+
+
+NOT_RUN = Canceled(reason="this call was not run here")
+
+
+def not_run(call: ToolCall) -> Message:
+    """The result of a call that came from outside without one."""
+    return tool_message(PendingCall(call=call, key=""), NOT_RUN)
 
 
 class ToolsMode:
@@ -115,10 +134,10 @@ class CodeMode(ToolsMode):
         return not reply.tool_calls and self._BLOCK.search(text) is not None
 
     def on_code(self, ran: CodeRan) -> list[Action]:
-        meta: JsonValue = {"calls": to_jsonable_python(ran.calls)} if ran.calls else None
+        meta: JsonValue = {"calls": CODE_CALLS.dump_python(ran.calls, mode="json")} if ran.calls else None
         said: list[Action] = [
             KeepState(ran.state),
-            Say((Message(role="user", content=f"Output:\n{ran.output}", origin="code", meta=meta),)),
+            Say((Message(role="user", content=f"Output:\n{ran.output}", origin=CODE_ORIGIN, meta=meta),)),
         ]
         if ran.submitted is not None:
             return [*said, End(Finished(by="submitted_value", value=ran.submitted[0]))]

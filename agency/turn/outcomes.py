@@ -45,6 +45,8 @@ Control = Annotated[Finish | Handoff | Fail, Field(discriminator="control")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
+    """`content` is what the tool returned: its text, or if it `is_json`, the JSON of what was no text."""
+
     status: Literal["success"] = "success"
     content: str
     control: Control | None = None
@@ -52,6 +54,7 @@ class Success:
     """What the model sees beside the text."""
     files: tuple[str, ...] = ()
     """The paths under which the agent keeps files that came with it."""
+    is_json: bool = False
 
     @property
     def text(self) -> str:
@@ -71,7 +74,7 @@ class Failure:
 
     @property
     def text(self) -> str:
-        return f"Error ({self.kind}): {self.message}"
+        return f"Error: {self.kind}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

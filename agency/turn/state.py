@@ -17,8 +17,8 @@ from agency.turn.effects import CanceledBy, CheckpointKind, ModelCall, Notice, P
 from agency.turn.outcomes import Asked, CallOutcome, TurnOutcome
 from agency.wire import Wire
 
-RunStatus = Literal["idle", "running", "paused", "completed", "canceled", "error"]
-"""`idle` is a thread that has not run yet."""
+RunStatus = Literal["registered", "running", "paused", "completed", "canceled", "error"]
+"""`registered` is a thread that has not run yet."""
 
 PauseReason = Literal["hitl", "subagent", "exhausted", "manual"]
 """What a paused run waits for: a person's decision, its children, more to spend, or to be resumed by hand."""

@@ -34,7 +34,7 @@ WAITS = 3
 ENDS_WITH: dict[RunStatus, int] = {
     "completed": 0,
     "error": 1,
-    "idle": 1,
+    "registered": 1,
     "running": WAITS,
     "paused": WAITS,
     "canceled": 130,

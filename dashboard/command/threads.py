@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agency.client import Thread
 
 STYLES: dict[RunStatus, str] = {
-    "idle": "dim",
+    "registered": "dim",
     "running": "cyan",
     "paused": "bold yellow",
     "completed": "green",

@@ -10,6 +10,7 @@ _ID = r"^[a-zA-Z0-9_-]{1,64}$"
 
 AgencyId = Annotated[str, Path(pattern=_ID, description="An agency.", examples=["agc_85a5f873f4885cc0"])]
 ThreadId = Annotated[str, Path(pattern=_ID, description="A thread.", examples=["thr_8a60953111bf4962a7f7"])]
+CallId = Annotated[str, Path(min_length=1, max_length=500, description="A tool call.", examples=["call_1"])]
 KeyId = Annotated[str, Path(pattern=_ID, description="A key of the agency.", examples=["key_128d690c45580d43"])]
 ScheduleId = Annotated[str, Path(pattern=_ID, description="A schedule.", examples=["sch_0d4f4a3c5b8a91e2"])]
 ProviderName = Annotated[

@@ -36,6 +36,7 @@ STATUSES: dict[type[AgencyError], int] = {
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.WrongState: 409,
+    errors.KeyReused: 409,
     errors.VersionConflict: 412,
     errors.TooLarge: 413,
     errors.RateLimited: 429,

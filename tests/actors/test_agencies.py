@@ -10,7 +10,7 @@ import pytest
 
 from actors import AgencyHandle, Cluster, ThreadHandle, place_of
 from actors.address import Address, Files
-from agency import DefinitionError, InvalidInput, Message, NotFound, RunState, WrongState
+from agency import DefinitionError, InvalidInput, KeyReused, Message, NotFound, RunState
 from agency.errors import TooLarge
 from tests.support.clusters import Install, asleep, evict
 from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
@@ -47,11 +47,15 @@ async def test_an_agency_is_made_found_and_renamed(cluster: Cluster) -> None:
     assert renamed in await cluster.agencies(limit=1_000)
 
 
-async def test_an_agency_with_the_id_of_another_is_that_one(cluster: Cluster) -> None:
+async def test_an_agency_that_is_made_again_is_the_same_and_its_id_makes_no_other(cluster: Cluster) -> None:
     first = await cluster.create_agency("bakery", agency_id="agc_twice")
-    again = await cluster.create_agency("butchery", agency_id="agc_twice")
+    again = await cluster.create_agency("bakery", agency_id="agc_twice")
     assert await again.info() == await first.info()
-    assert (await first.info()).name == "bakery"
+    await first.rename("the old bakery")
+    with pytest.raises(KeyReused):
+        await cluster.create_agency("butchery", agency_id="agc_twice")
+    await cluster.create_agency("bakery", agency_id="agc_twice")  # it is still that request
+    assert (await first.info()).name == "the old bakery"
 
 
 async def test_agencies_are_listed_in_pages_the_newest_first(cluster: Cluster) -> None:
@@ -174,7 +178,7 @@ async def test_a_wrong_blueprint_is_refused_and_changes_nothing(
 async def test_a_thread_begins_with_a_message_or_waits_for_one(agency: AgencyHandle) -> None:
     waiting = await agency.create_thread("clerk")
     state = await waiting.run_state()
-    assert (state.status, state.run_id) == ("idle", "")
+    assert (state.status, state.run_id) == ("registered", "")
     with pytest.raises(NotFound, match="has not run yet"):
         await waiting.run()
     several = [Message(role="system", content="be quick"), Message(role="user", content=script(say("quick")))]
@@ -192,8 +196,8 @@ async def test_a_thread_that_cannot_be_made_leaves_nothing(cluster: Cluster, age
         await agency.create_thread("retired", script(say("no")))
     with pytest.raises(InvalidInput, match="empty"):
         await agency.create_thread("clerk", "   ")
-    with pytest.raises(InvalidInput, match="a user's or the system's"):
-        await agency.create_thread("clerk", Message(role="assistant", content="I said so"))
+    with pytest.raises(InvalidInput, match="a result names call 'c1', which"):
+        await agency.create_thread("clerk", Message(role="tool", content="blue", tool_call_id="c1"))
     with pytest.raises(InvalidInput, match="the id of a thread"):
         await agency.create_thread("clerk", thread_id="../../agency")
     assert (await agency.threads()).threads == ()
@@ -222,8 +226,9 @@ async def test_the_same_id_twice_makes_one_thread(agency: AgencyHandle) -> None:
     assert (await again.wait(PATIENCE)).run_id == "thr_same.1"
     assert [message.content for message in (await again.state()).messages] == [said, "once"]
     assert [each.id for each in (await agency.threads()).threads] == ["thr_same"]
-    with pytest.raises(WrongState, match="there is a thread 'thr_same' already, of agent 'clerk'"):
-        await agency.create_thread("worker", said, thread_id="thr_same")
+    for agent, other in (("worker", said), ("clerk", script(say("twice")))):
+        with pytest.raises(KeyReused, match="was used for another request"):
+            await agency.create_thread(agent, other, thread_id="thr_same")
 
 
 async def test_a_thread_without_an_id_is_no_thread(agency: AgencyHandle) -> None:
@@ -470,7 +475,7 @@ async def test_a_thread_that_is_being_deleted_cannot_be_made_again_at_the_same_t
         )
         listed = [each.id for each in (await agency.threads()).threads]
         if thread.id in listed:
-            assert (await thread.run_state()).status == "idle"
+            assert (await thread.run_state()).status == "registered"
         else:
             with pytest.raises(NotFound):
                 await thread.run_state()

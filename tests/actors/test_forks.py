@@ -15,7 +15,7 @@ from actors import AgencyHandle, Cluster, ThreadHandle
 from actors.address import Address, Files
 from actors.agency.creation import Creation
 from actors.agency.store import AgencyStore
-from agency import Blueprint, EventType, ForkInfo, InvalidInput, NotFound, WrongState
+from agency import Blueprint, EventType, ForkInfo, InvalidInput, KeyReused, NotFound
 from agency.store.forking import find_origin
 from agency.store.peek import holds_thread
 from tests.support.clusters import Install, asleep
@@ -125,11 +125,13 @@ async def test_a_message_is_edited_and_run_again_and_a_key_makes_one_fork(agency
     second = (await thread.state()).messages[2].id
     wanted: dict[str, Any] = {"before_message": second, "thread_id": "thr_edited"}
     forks = await asyncio.gather(*(thread.fork(script(say("other")), **wanted) for _ in range(3)))
-    again = await thread.fork(script(say("never said")), thread_id="thr_edited")
+    again = await thread.fork(script(say("other")), **wanted)
+    with pytest.raises(KeyReused):
+        await thread.fork(script(say("never said")), **wanted)
     assert {fork.id for fork in (*forks, again)} == {"thr_edited"}
     assert (await again.wait(PATIENCE)).data == "other"
     assert [each for each in await contents(again) if not each.startswith("[")] == ["one", "other"]
-    with pytest.raises(WrongState, match="no fork of"):
+    with pytest.raises(KeyReused):
         await again.fork(thread_id=thread.id)
 
 

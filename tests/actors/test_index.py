@@ -114,7 +114,7 @@ def test_the_status_is_that_of_the_latest_news(store: AgencyStore) -> None:
     journal = Journal(store)
     summary = store.summary("a")
     assert summary is not None
-    assert (summary.status, summary.reason, summary.seq, summary.updated_at) == ("idle", None, 0, BORN)
+    assert (summary.status, summary.reason, summary.seq, summary.updated_at) == ("registered", None, 0, BORN)
     journal.take([news("a", 5, "paused", "hitl"), news("a", 4), news("nobody", 3)])
     journal.take([news("a", 2, "completed")])
     summary = store.summary("a")
@@ -146,7 +146,7 @@ def test_news_of_a_thread_that_is_gone_are_not_those_of_the_next_one_with_its_id
     register(store, "a", LATER)
     journal.take([news("a", 9, "error")])
     summary = store.summary("a")
-    assert summary is not None and (summary.seq, summary.status) == (0, "idle")
+    assert summary is not None and (summary.seq, summary.status) == (0, "registered")
     journal.take([news("a", 1, born=LATER)])
     assert numbered(journal) == {1: ("", 1), 2: ("", 2), 3: ("a", 1)}
 
@@ -318,7 +318,7 @@ async def family(agency: AgencyHandle, ledger: Path) -> dict[str, ThreadHandle]:
     """Threads in every status there is, all come to a stop."""
     charge = calls(("charge", {"ledger": str(ledger), "what": "7"}))
     made = {
-        "idle": await agency.create_thread("clerk"),
+        "registered": await agency.create_thread("clerk"),
         "completed": await agency.create_thread("clerk", script(say("done"))),
         "error": await agency.create_thread("clerk", script(calls(("nothing", {})))),
         "paused": await agency.create_thread("careful", script(charge, say("charged"))),
@@ -360,7 +360,7 @@ async def test_the_newest_threads_come_first_if_asked_for(agency: AgencyHandle) 
         listed += [each.id for each in page.threads]
         after = page.next
     assert listed == made[::-1]
-    assert len((await agency.threads(limit=5, newest_first=True, status="idle")).threads) == 5
+    assert len((await agency.threads(limit=5, newest_first=True, status="registered")).threads) == 5
 
 
 async def test_a_parent_that_waits_for_its_child_is_listed_so(agency: AgencyHandle, ledger: Path) -> None:
@@ -400,7 +400,7 @@ async def at_rest(agency: AgencyHandle, ledger: Path) -> list[ThreadHandle]:
         await thread.run_state()  # from now on we know where it is
 
     async def known() -> bool:
-        return (await agency.counts()) | {"idle": 3, "paused": 3} == await agency.counts()
+        return (await agency.counts()) | {"registered": 3, "paused": 3} == await agency.counts()
 
     await eventually(known)
     return threads

@@ -127,7 +127,7 @@ def test_a_file_of_the_first_version_opens_with_all_that_was_in_it(tmp_path: Pat
         store = AgencyStore.open(path, LOCAL)
         assert store.info() == INFO
         assert [thread.id for _, thread in store.threads(0, 10)] == ["t1", "t2"]
-        assert store.counts() == {"idle": 2}
+        assert store.counts() == {"registered": 2}
         assert store.keys() == []
         assert store.rows("PRAGMA user_version") == [(len(STEPS),)]
         store.close()

@@ -68,10 +68,10 @@ async def test_what_goes_wrong_in_a_tool_is_the_result_of_its_call_and_nothing_i
     run = await thread.wait(PATIENCE)
     assert (run.status, run.data) == ("completed", "oh well")
     told, raised, read, invalid = await results(thread)
-    assert told == "Error (permission_denied): the mill is closed"
-    assert raised == "Error (execution): ValueError: no grain"
-    assert read == "Error (execution): a tool on the cluster can write to its thread's store, but not read it"
-    assert invalid.startswith("Error (invalid_request)")
+    assert told == "Error: permission_denied: the mill is closed"
+    assert raised == "Error: execution: ValueError: no grain"
+    assert read == "Error: execution: a tool on the cluster can write to its thread's store, but not read it"
+    assert invalid.startswith("Error: invalid_request")
     assert kept(cluster, thread) == []
 
 
@@ -90,7 +90,7 @@ async def test_when_a_worker_dies_an_idempotent_call_runs_again_and_another_is_i
     twice, once, always = await results(thread)
     assert twice == "survived twice"
     assert "It may or may not have taken effect" in once
-    assert always.startswith("Error (unavailable): the worker of crunch_and_die died 3 times")
+    assert always.startswith("Error: unavailable: the worker of crunch_and_die died 3 times")
     tries = noted(ledger, "try:twice")
     assert len(tries) == 2
     assert len({key for key, _ in tries}) == 1
@@ -104,7 +104,7 @@ async def test_a_tool_that_takes_too_long_is_stopped(agency: AgencyHandle, ledge
     late = crunching("crunch_too_long", ledger, "late")
     thread = await agency.create_thread("clerk", script(calls(warm, late), say("too long")))
     assert (await thread.wait(PATIENCE)).data == "too long"
-    assert (await results(thread))[1] == "Error (timeout): crunch_too_long did not end within 1 s"
+    assert (await results(thread))[1] == "Error: timeout: crunch_too_long did not end within 1 s"
     ((_, pid),) = noted(ledger, "begin:late")
     await eventually(lambda: not is_crunching(pid))
     assert noted(ledger, "end:late") == []

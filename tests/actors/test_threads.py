@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle
-from agency import Approve, Deny, Edit, Event, EventType, InvalidInput, Limits, Message, NotFound, WrongState
+from agency import Approve, Deny, Edit, Event, EventType, InvalidInput, KeyReused, Limits, Message, NotFound, WrongState
 from tests.support.clusters import Install, asleep
 from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
@@ -52,7 +52,9 @@ async def test_a_key_that_was_used_gives_the_first_answer(agency: AgencyHandle) 
     thread = await agency.create_thread("clerk")
     first = await thread.invoke(script(say("once")), idempotency_key="order 7")
     await thread.wait(PATIENCE)
-    again = await thread.invoke(script(say("twice")), idempotency_key="order 7")
+    again = await thread.invoke(script(say("once")), idempotency_key="order 7")
+    with pytest.raises(KeyReused):
+        await thread.invoke(script(say("twice")), idempotency_key="order 7")
     both = await asyncio.gather(*(thread.invoke(script(say("x")), idempotency_key="order 8") for _ in range(2)))
     await thread.wait(PATIENCE)
     assert again == first
@@ -272,7 +274,7 @@ async def test_a_parent_that_hibernates_is_woken_by_its_childs_timeout_and_by_it
     run = await hasty.wait(PATIENCE)
     assert (run.status, run.data) == ("completed", "too late")
     (told,) = await texts(hasty, "tool")
-    assert "Error (timeout): the subagent was stopped" in told
+    assert "Error: timeout: the subagent was stopped" in told
     (child,) = await children(agency, hasty)
     assert (await child.wait(PATIENCE)).status == "canceled"
     assert "end:x" not in ledger.read_text()

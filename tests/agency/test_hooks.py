@@ -334,7 +334,7 @@ async def test_a_tool_that_gets_wrong_arguments_is_an_error_that_never_started(t
     async with LocalRuntime(build([wrong, "done"], watcher), tmp_path) as runtime:
         thread = await begin(runtime)
         await carry_on(thread)
-        assert all(text.startswith("Error (invalid_request)") for text in (await results(thread)).values())
+        assert all(text.startswith("Error: invalid_request") for text in (await results(thread)).values())
     assert "on_tool_start" not in seen
     assert seen.count("on_tool_error") == 2
 
@@ -433,7 +433,7 @@ async def test_a_failing_on_tool_start_fails_the_call_and_the_run_goes_on(tmp_pa
         await carry_on(thread)
         assert (thread.run().status, thread.run().data) == ("completed", "done")
         (result,) = (await results(thread)).values()
-        assert result.startswith("Error (internal): middleware 'saboteur' failed in on_tool_start")
+        assert result.startswith("Error: internal: middleware 'saboteur' failed in on_tool_start")
         assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
         assert "on_tool_start" not in kept(tmp_path / f"{thread.id}.db", "saboteur")
         assert "on_tool_error" in kept(tmp_path / f"{thread.id}.db", "saboteur")
@@ -520,7 +520,7 @@ async def test_a_tool_that_writes_what_the_database_refuses_fails_and_the_run_go
         await carry_on(thread)
         assert thread.run().data == "done"
         (result,) = (await results(thread)).values()
-        assert result.startswith("Error (execution)")
+        assert result.startswith("Error: execution")
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool"])
@@ -561,7 +561,7 @@ async def test_results_of_a_batch_are_kept_though_a_hook_failed_after_one(hook: 
         assert_failed_in(thread, hook)
         assert await results(thread) == {
             "work": "worked",
-            "break": "Error (execution): it broke",
+            "break": "Error: execution: it broke",
             "again": "worked",
         }
         assert kept(tmp_path / f"{thread.id}.db", "tool") == {"work": "worked", "again": "worked"}

@@ -254,7 +254,7 @@ async def test_a_child_with_nothing_to_do_is_refused_and_its_sibling_works(tmp_p
         await boss.send("go")
         assert (await boss.wait(PATIENCE)).data == "thanks"
         told = await results(boss)
-        assert told["blank"].startswith("Error (invalid_request): a child's message has 1 to ")
+        assert told["blank"].startswith("Error: invalid_request: a child's message has 1 to ")
         assert told["good"] == "done"
         assert len(runtime.thread_ids()) == 2
 
@@ -278,7 +278,7 @@ async def test_a_child_that_cannot_start_has_failed_and_other_mail_is_delivered(
         await boss.send("go")
         assert (await boss.wait(PATIENCE)).data == "thanks"
         told = await results(boss)
-        assert told["bad"].startswith(f"Error (external): the subagent failed: {why}")
+        assert told["bad"].startswith(f"Error: external: the subagent failed: {why}")
         assert told["good"] == "done"
         links: Any = (await boss.state()).more["subagents"]
         assert sorted(link["status"] for link in links) == ["completed", "failed"]
@@ -305,7 +305,7 @@ async def test_an_agent_that_was_disabled_before_its_order_arrived_has_failed(tm
         boss = await runtime.thread("boss")
         assert (await boss.wait(PATIENCE)).data == "so be it"
         told = (await results(boss))["t"]
-        assert told.startswith("Error (external): the subagent failed: agent 'worker' is disabled")
+        assert told.startswith("Error: external: the subagent failed: agent 'worker' is disabled")
         assert runtime.thread_ids() == ["boss"]
 
 

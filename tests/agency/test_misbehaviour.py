@@ -246,7 +246,7 @@ async def test_whatever_a_tool_raises_is_its_result_and_the_run_goes_on(
     work = failing(error, in_thread=in_thread, timeout=timeout)
     ending = await end_of(clerk([call("work"), "I see."], work), path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    assert ending.results[0].startswith("Error (execution): ")
+    assert ending.results[0].startswith("Error: execution: ")
 
 
 @pytest.mark.parametrize("in_thread", [False, True], ids=["async", "sync"])
@@ -255,7 +255,7 @@ async def test_a_tool_that_exits_ends_its_own_call_and_not_the_process(path: Pat
     work = failing(SystemExit(3), in_thread=in_thread, safe=safe)
     ending = await end_of(clerk([[call("work"), call("work")], "I see."], work), path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    assert ending.results == ["Error (execution): SystemExit: 3"] * 2
+    assert ending.results == ["Error: execution: SystemExit: 3"] * 2
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ async def test_what_a_generator_does_counts_as_part_of_the_call_and_off_the_loop
 
     ending = await end_of(clerk([call("pages"), "I see."], pages), path)
     release.set()
-    assert ending.results == ["Error (timeout): pages did not end within 0.1 s"]
+    assert ending.results == ["Error: timeout: pages did not end within 0.1 s"]
     assert len(used) == 1 and loop_thread not in used
 
 
@@ -308,7 +308,7 @@ async def test_a_call_that_starts_two_children_fails_and_starts_none(path: Path)
         return ctx.spawn("clerk", "two")
 
     ending = await end_of(clerk([call("delegate"), "I see."], delegate), path)
-    assert ending.results == ["Error (invalid_request): a call can start one child"]
+    assert ending.results == ["Error: invalid_request: a call can start one child"]
     assert EventType.SUBAGENT_SPAWNED not in {event.type for event in ending.events}
     assert list(path.parent.glob("*.threads/*")) == []
 
@@ -321,7 +321,7 @@ async def test_a_deferred_result_that_nobody_will_settle_is_a_failure(path: Path
     ending = await end_of(clerk([call("wait"), "I see."], wait), path)
     assert (ending.status, ending.data) == ("completed", "I see.")
     told = "wait returned a Deferred that is neither from ctx.spawn nor from ctx.wait_for"
-    assert ending.results == [f"Error (execution): {told}"]
+    assert ending.results == [f"Error: execution: {told}"]
 
 
 class Rows(Middleware[None]):
@@ -355,7 +355,7 @@ async def test_of_two_calls_whose_writes_exclude_each_other_only_the_later_fails
     system = clerk([[call("add", by="a"), call("add", by="b")], "I see."], add, middleware=[Rows()])
     ending = await end_of(system, path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    failed = [result for result in ending.results if result.startswith("Error (execution): IntegrityError: ")]
+    failed = [result for result in ending.results if result.startswith("Error: execution: IntegrityError: ")]
     added = [result for result in ending.results if result.startswith("added by ")]
     assert (len(failed), len(added)) == (1, 1)
     assert await rows_of(system, path) == [added[0].removeprefix("added by ")]
@@ -380,7 +380,7 @@ async def test_a_query_that_would_write_is_refused(path: Path, sql: str) -> None
     system = clerk([call("sneak"), "I see."], sneak, middleware=[Rows()])
     ending = await end_of(system, path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    assert ending.results[0].startswith("Error (execution): ValueError: a query reads")
+    assert ending.results[0].startswith("Error: execution: ValueError: a query reads")
     assert await rows_of(system, path) == []
 
 
@@ -407,7 +407,7 @@ async def test_a_tool_stages_rows_and_nothing_else(path: Path, sql: str) -> None
     system = clerk([call("sneak"), "I see."], sneak, middleware=[Rows()])
     ending = await end_of(system, path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    assert ending.results[0].startswith("Error (execution): ValueError: a draft takes statements that write rows")
+    assert ending.results[0].startswith("Error: execution: ValueError: a draft takes statements that write rows")
     assert await rows_of(system, path) == []
 
 
@@ -421,7 +421,7 @@ async def test_what_the_database_cannot_hold_fails_the_call_that_wrote_it(path: 
     system = clerk([call("write"), "I see."], write, middleware=[Rows()])
     ending = await end_of(system, path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    assert ending.results[0].startswith("Error (execution): ")
+    assert ending.results[0].startswith("Error: execution: ")
     assert await rows_of(system, path) == []
 
 
@@ -435,7 +435,7 @@ async def test_a_tool_is_retried_though_its_reason_cannot_be_said(path: Path) ->
 
     ending = await end_of(clerk([call("flaky"), "I see."], flaky), path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    assert ending.results == ["Error (execution): cut ? (after 2 attempts)"]
+    assert ending.results == ["Error: execution: cut ? (after 2 attempts)"]
     assert attempts == [1, 2]
 
 
@@ -494,7 +494,7 @@ async def test_whatever_a_hook_raises_before_a_call_fails_that_call(path: Path, 
     system = clerk([call("greet"), "I see."], greet, middleware=[Hooked("on_tool_start", raising(error))])
     ending = await end_of(system, path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    assert ending.results[0].startswith("Error (internal): middleware 'hooked' failed in on_tool_start: ")
+    assert ending.results[0].startswith("Error: internal: middleware 'hooked' failed in on_tool_start: ")
 
 
 class Prompter(Middleware[None]):
@@ -658,7 +658,7 @@ async def test_limits_that_are_none_are_refused_and_change_nothing(path: Path, l
     async with open_thread(system, path, agent="clerk") as thread:
         with pytest.raises(InvalidInput, match="wrong limits"):
             await thread.send("go", limits=limits)
-        assert thread.run_state().status == "idle"
+        assert thread.run_state().status == "registered"
         assert (await thread.state()).messages == ()
     ending = await end_of(system, path)
     assert (ending.status, ending.data, ending.run.run_id[-2:]) == ("completed", "fine", ".1")
@@ -672,13 +672,13 @@ async def test_limits_may_be_given_as_plain_data(path: Path) -> None:
         await thread.state()
 
 
-@pytest.mark.parametrize("message", [7, None, [], ["text"], {"role": "user"}, " "], ids=repr)
+@pytest.mark.parametrize("message", [7, None, ["text"], {"role": "user"}, " "], ids=repr)
 async def test_what_is_no_message_is_refused_and_changes_nothing(path: Path, message: Any) -> None:
     system = clerk(["fine"])
     async with open_thread(system, path, agent="clerk") as thread:
         with pytest.raises(InvalidInput):
             await thread.send(message)
-        assert thread.run_state().status == "idle"
+        assert thread.run_state().status == "registered"
     assert (await end_of(system, path)).data == "fine"
 
 

@@ -299,4 +299,4 @@ async def test_a_schema_that_cannot_be_used_is_refused_and_changes_nothing(
         thread = await runtime.create("clerk")
         with pytest.raises(InvalidInput):
             await thread.send("go", output_schema=schema)
-        assert thread.run_state().status == "idle"
+        assert thread.run_state().status == "registered"

@@ -149,7 +149,7 @@ async def test_a_gate_refuses_a_call_the_model_is_told_and_the_rest_runs(house: 
     async with house.runtime([[work("a"), work("b"), work("c")], "done"]) as runtime:
         thread = await started(runtime)
         assert (await thread.wait(PATIENCE)).data == "done"
-        refusal = "Error (permission_denied): watch refused this call, it was not run: not on Sundays"
+        refusal = "Error: permission_denied: watch refused this call, it was not run: not on Sundays"
         assert await results(thread) == {"a": "did a", "b": refusal, "c": "did c"}
         assert house.ran == ["a", "c"]
         (error,) = [e async for e in thread.events(follow=False) if e.type == EventType.TOOL_ERROR]

@@ -459,7 +459,7 @@ async def test_content_is_exported_only_if_that_was_asked_for(tmp_path: Path) ->
     (shouted,), (failed,) = named(spans, "execute_tool shout"), named(spans, "execute_tool fail")
     assert attributes(shouted)["gen_ai.tool.call.arguments"] == '{"word":"sesame"}'
     assert attributes(shouted)["gen_ai.tool.call.result"] == "SESAME"
-    assert failed.status.description == "Error (unavailable): sesame is shut"
+    assert failed.status.description == "Error: unavailable: sesame is shut"
     assert json.loads(attributes(named(spans, "invoke_agent clerk")[0])["gen_ai.output.messages"]) == [
         {"role": "assistant", "parts": [{"type": "text", "content": "sesame"}]}
     ]

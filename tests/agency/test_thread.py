@@ -16,6 +16,7 @@ from agency import (
     AgentSystem,
     Approve,
     DefinitionError,
+    Deny,
     EventType,
     Fail,
     Finish,
@@ -40,7 +41,7 @@ from agency import (
 )
 from agency.backoff import Backoff
 from agency.clock import now_ms
-from agency.errors import Poisoned
+from agency.errors import KeyReused, Poisoned
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call
 from agency.thread.parking import park
@@ -180,7 +181,7 @@ async def test_a_call_that_takes_too_long_fails_alone(build: Build, stubborn: bo
         thread = await runtime.create("clerk")
         await thread.send("go")
         assert (await thread.wait(PATIENCE)).status == "completed"
-        assert await texts(thread, "tool") == ["Error (timeout): slow did not end within 0.02 s", "A"]
+        assert await texts(thread, "tool") == ["Error: timeout: slow did not end within 0.02 s", "A"]
     release.set()
 
 
@@ -207,13 +208,13 @@ async def test_whatever_a_tool_does_wrong_is_its_result_and_the_run_goes_on(buil
         await thread.send("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         results = await texts(thread, "tool")
-        assert results[0] == "Error (execution): RuntimeError: broken"
-        assert results[1] == "Error (unavailable): no such order"
-        assert results[2] == "Error (execution): CancelledError: "
-        assert results[3].startswith("Error (execution): bad returned what JSON cannot say")
-        assert results[4] == "Error (execution): SystemExit: 3"
-        assert results[5].startswith("Error (invalid_request): wrong arguments for bad: how: Field required")
-        assert results[6] == "Error (invalid_request): no tool is named 'unknown'; there are: bad"
+        assert results[0] == "Error: execution: RuntimeError: broken"
+        assert results[1] == "Error: unavailable: no such order"
+        assert results[2] == "Error: execution: CancelledError: "
+        assert results[3].startswith("Error: execution: bad returned what JSON cannot say")
+        assert results[4] == "Error: execution: SystemExit: 3"
+        assert results[5].startswith("Error: invalid_request: wrong arguments for bad: how: Field required")
+        assert results[6] == "Error: invalid_request: no tool is named 'unknown'; there are: bad"
         assert "x: Extra inputs" in results[7]
         ended = [e for e in await kinds(thread) if e in ("tool.output", "tool.error")]
         assert ended == ["tool.error"] * 8
@@ -231,7 +232,7 @@ async def test_results_of_any_json_kind_reach_the_model_and_long_ones_are_cut(bu
         await thread.send("go")
         await thread.wait(PATIENCE)
         none, a_dict, model, long = await texts(thread, "tool")
-        assert (none, a_dict) == ("null", '{"a":[1,2.5]}')
+        assert (none, a_dict) == ("", '{"a":[1,2.5]}')
         assert model.startswith('{"input":1')
         assert long.endswith("(10 more characters were cut)")
 
@@ -275,7 +276,7 @@ async def test_a_tool_that_asks_for_it_is_retried_with_the_same_key(build: Build
         assert (await thread.wait(PATIENCE)).data == "gave up"
         assert [attempt for attempt, _ in seen] == [1, 2, 3]
         assert len({key for _, key in seen}) == 1
-        assert await texts(thread, "tool") == ["Error (execution): busy (after 3 attempts)"]
+        assert await texts(thread, "tool") == ["Error: execution: busy (after 3 attempts)"]
 
 
 async def test_a_message_during_a_run_joins_it_at_its_next_step(build: Build) -> None:
@@ -330,7 +331,7 @@ async def test_an_idempotency_key_is_honoured_for_ever(build: Build) -> None:
         assert await thread.send("a", idempotency_key="k") == first
     async with runtime:
         again = await runtime.thread(thread.id)
-        assert await again.send("something else", idempotency_key="k") == first
+        assert await again.send("a", idempotency_key="k") == first
         assert len(model.requests) == 1
         assert (await again.send("b", idempotency_key="l")).run_id == f"{thread.id}.2"
 
@@ -458,8 +459,8 @@ async def test_what_does_not_fit_the_state_is_refused_and_changes_nothing(build:
 
 @pytest.mark.parametrize(
     "message",
-    ["", "  \n", [], "x" * 1_000_001, Message(role="assistant", content="I am you")],
-    ids=["empty", "blank", "none", "long", "role"],
+    ["", "  \n", "x" * 1_000_001, Message(role="tool", content="?")],
+    ids=["empty", "blank", "long", "a result of no call"],
 )
 async def test_a_message_that_cannot_be_accepted_is_refused_and_changes_nothing(build: Build, message: Any) -> None:
     runtime, _ = build(["done"])
@@ -493,7 +494,7 @@ async def test_a_model_that_calls_tools_in_its_last_turn_waits_for_more_turns_an
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code, result.meta.turns) == ("paused", "ERR_MAX_TURNS", 3)
         assert result.meta.tokens_used.total == 45
-        assert (await texts(thread, "tool"))[-1].startswith("Error (resource_limit)")
+        assert (await texts(thread, "tool"))[-1].startswith("Error: resource_limit")
         await thread.lift_limits(turns=4)
         result = await thread.wait(PATIENCE)
         assert (result.meta.pause_reason, result.meta.turns) == ("exhausted", 5)
@@ -872,7 +873,9 @@ async def test_a_decision_with_a_key_counts_once(build: Build) -> None:
         await thread.decide({"c1": Approve()}, idempotency_key="k")
         await thread.decide({"c1": Approve()}, idempotency_key="k")
         assert (await thread.wait(PATIENCE)).data == "done"
-        await thread.approve(idempotency_key="k")
+        await thread.decide({"c1": Approve()}, idempotency_key="k")
+        with pytest.raises(KeyReused):
+            await thread.decide({"c1": Deny(reason="no")}, idempotency_key="k")
         with pytest.raises(WrongState):
             await thread.approve(idempotency_key="other")
 

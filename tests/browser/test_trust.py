@@ -122,7 +122,7 @@ async def test_a_gateway_with_a_secret_asks_for_it_and_the_tab_keeps_it(
     await page.reload()
     await expect(threads(page)).to_have_count(1)
     http.post(f"/agency/{agency}/agent/{thread}/invoke", json={"messages": [{"role": "user", "content": "[]"}]})
-    await expect(status(page)).not_to_have_text("idle")  # so the socket was let in, too
+    await expect(status(page)).not_to_have_text("new")  # so the socket was let in, too
     kept = await page.evaluate("[Object.values(sessionStorage), Object.keys(localStorage), document.cookie]")
     assert kept == [[SECRET], [], ""]
     await page.get_by_role("button", name="Sign out").click()

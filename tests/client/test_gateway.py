@@ -15,7 +15,7 @@ from agency import ABSENT, Deny, Edit, Event, EventType, ForkInfo, Limits, Messa
 from agency.api.tenancy import Budget
 from agency.client import Agency, AsyncClient, Client, Thread
 from agency.define.blueprint import ModelChoice
-from agency.errors import Forbidden, InvalidInput, NotFound, Unauthorized, VersionConflict, WrongState
+from agency.errors import Forbidden, InvalidInput, KeyReused, NotFound, Unauthorized, VersionConflict, WrongState
 from agency.messages import Image
 from agency.models.providers.entry import Provider
 from tests.support.gateways import Serve, Server
@@ -211,7 +211,9 @@ def test_a_message_with_a_key_is_taken_once(agency: Agency) -> None:
     assert agency.create_thread("clerk", idempotency_key="the one").id == thread.id
     first = thread.invoke(script(say("one")), idempotency_key="order-8")
     thread.wait(timeout=20)
-    assert thread.invoke(script(say("two")), idempotency_key="order-8") == first
+    assert thread.invoke(script(say("one")), idempotency_key="order-8") == first
+    with pytest.raises(KeyReused):
+        thread.invoke(script(say("two")), idempotency_key="order-8")
     assert thread.wait(timeout=20).data == "one"
 
 

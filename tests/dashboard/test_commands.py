@@ -111,7 +111,7 @@ def test_a_thread_is_forked_and_the_list_shows_of_which(run: Any, bakery: Agency
     assert fork.wait(timeout=30).data == "second"
     asked = thread.state().state.messages[0].id
     made = json.loads(run("fork", name, "--before", asked, "--json"))
-    assert (made["forkedFrom"], made["status"]) == ({"threadId": thread.id, "seq": 1}, "idle")
+    assert (made["forkedFrom"], made["status"]) == ({"threadId": thread.id, "seq": 1}, "registered")
     rows = [line.split("\t") for line in run("threads", "--agency", bakery.id).splitlines()]
     assert sorted(row[5] for row in rows) == ["", f"{thread.id} after 1", f"{thread.id} after 1"]
     with pytest.raises(InvalidInput, match="not both"):

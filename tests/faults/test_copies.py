@@ -38,7 +38,7 @@ def build() -> AgentSystem:
 
 async def run(path: Path) -> list[Message]:
     async with open_thread(build(), path, agent="counter") as thread:
-        if thread.run_state().status == "idle":
+        if thread.run_state().status == "registered":
             await thread.send("count")
         result = await thread.wait(60)
         assert result.data == "counted", result

@@ -142,7 +142,7 @@ async def operate(folder: Path, dies: tuple[int, Literal["before", "after"]] | N
         boss = await (runtime.thread("boss") if known else runtime.create("boss", thread_id="boss"))
         for _ in range(20):
             run = boss.run_state()
-            if run.status == "idle":
+            if run.status == "registered":
                 await boss.send("first", idempotency_key="1")
             elif run.run_id == "boss.1":
                 await operate_first(boss)

@@ -47,7 +47,7 @@ DECISIONS: dict[str, Decision] = {
 TEXTS = {
     "approve": "charged 5",
     "edit": "(A person changed the arguments to {'cents': 3}.)\ncharged 3",
-    "deny": "Error (permission_denied): a person denied this call, it was not run: too dear",
+    "deny": "Error: permission_denied: a person denied this call, it was not run: too dear",
     "respond": "paid in cash",
     "always": "charged 5",
 }

@@ -277,7 +277,7 @@ async def test_without_an_answer_in_time_the_call_is_denied(bank: Bank) -> None:
         await thread.send("go")
         assert (await next_event(thread, EventType.HITL_RESUME)).data["by"] == "timeout"
         assert await ended(thread) == "done"
-        denied = "Error (permission_denied): no person approved this call in time, it was not run"
+        denied = "Error: permission_denied: no person approved this call in time, it was not run"
         assert await results(thread) == {"small": denied, "look": "seen"}
         assert (bank.paid, thread.wake_at) == ([], None)
 

@@ -131,7 +131,7 @@ async def test_denying_one_of_four_calls_lets_the_other_three_run_and_each_has_i
         assert shop.ran == ["refund 5", "refund 9", "refund 2"]
         assert await results(thread) == {
             "five": "refunded 5",
-            "seven": "Error (permission_denied): a person denied this call, it was not run: no",
+            "seven": "Error: permission_denied: a person denied this call, it was not run: no",
             "nine": "refunded 9",
             "two": "refunded 2",
         }

@@ -386,7 +386,7 @@ async def test_a_task_that_is_not_ones_own_cannot_be_waited_for_nor_canceled(nam
     async with FamilyRuntime(cast(parts), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
-        refusal = "Error (invalid_request): there is no background task 'thr_of_somebody'; there are: none"
+        refusal = "Error: invalid_request: there is no background task 'thr_of_somebody'; there are: none"
         assert await results(boss) == {"c": refusal}
 
 
@@ -524,7 +524,7 @@ async def test_a_family_is_only_so_deep(tmp_path: Path) -> None:
         assert await answer_of(boss) == "ok"
         lead = await runtime.child_of(boss)
         (refusal,) = (await results(lead)).values()
-        assert refusal.startswith("Error (resource_limit): agents may start agents 1 deep")
+        assert refusal.startswith("Error: resource_limit: agents may start agents 1 deep")
         assert len(runtime.thread_ids()) == 2
 
 
@@ -545,7 +545,7 @@ async def test_only_so_many_children_are_at_work_at_once_however_they_are_starte
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "that is all"
-        refused = [text for text in (await results(boss)).values() if text.startswith("Error (resource_limit)")]
+        refused = [text for text in (await results(boss)).values() if text.startswith("Error: resource_limit")]
         assert (len(refused), await statuses(boss)) == (2, ["waiting"] * 2)
         await boss.cancel()
 
@@ -626,7 +626,7 @@ async def test_a_file_that_is_not_there_cannot_be_handed_down(tmp_path: Path) ->
     async with FamilyRuntime(filing(parts), tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
-        refusal = "Error (invalid_request): you have no text file '/nothing.md' to hand down"
+        refusal = "Error: invalid_request: you have no text file '/nothing.md' to hand down"
         assert (await results(boss), runtime.thread_ids()) == ({"task": refusal}, ["boss"])
 
 
@@ -729,7 +729,7 @@ async def test_a_message_to_what_is_no_other_agent_is_refused(to: str, tmp_path:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         (refusal,) = (await results(boss)).values()
-        assert refusal.startswith("Error (invalid_request)")
+        assert refusal.startswith("Error: invalid_request")
         assert table(tmp_path / "boss.db", "outbox") == []
 
 
@@ -741,7 +741,7 @@ async def test_a_message_to_a_stranger_reaches_nobody(to: str, tmp_path: Path) -
         boss = await start(runtime)
         assert await answer_of(boss) == "done"
         await boss.rest()
-        assert (stranger.run_state().status, table(tmp_path / "stranger.db", "inbox")) == ("idle", [])
+        assert (stranger.run_state().status, table(tmp_path / "stranger.db", "inbox")) == ("registered", [])
 
 
 async def test_a_message_to_a_child_that_has_ended_is_refused(tmp_path: Path) -> None:

@@ -92,21 +92,21 @@ async def test_a_later_call_of_the_same_batch_sees_what_an_earlier_one_wrote(run
 async def test_content_with_nul_characters_is_refused_and_nothing_is_written(runner: OpenRunner) -> None:
     async with runner() as clerk:
         (refusal,) = await clerk.do(write("/a", "a\0b"))
-        assert refusal.startswith("Error (invalid_request): the content is binary")
+        assert refusal.startswith("Error: invalid_request: the content is binary")
         assert await clerk.more() == {"files": {}}
 
 
 async def test_content_that_is_too_long_is_refused_and_nothing_is_written(runner: OpenRunner) -> None:
     async with runner() as clerk:
         results = await clerk.do(write("/a", "x" * 2_000_001), write("/b", "x" * 2_000_000))
-        assert results[0] == "Error (resource_limit): the content has 2000001 characters; a file has at most 2000000"
+        assert results[0] == "Error: resource_limit: the content has 2000001 characters; a file has at most 2000000"
         assert list((await clerk.more())["files"]) == ["/b"]
 
 
 async def test_content_that_utf8_cannot_say_does_not_stop_the_run(runner: OpenRunner) -> None:
     async with runner() as clerk:
         (result,) = await clerk.do(write("/a", "half a pair: \ud83d"))
-        assert result.startswith(("Error (invalid_request): the content is not valid text", "Wrote /a"))
+        assert result.startswith(("Error: invalid_request: the content is not valid text", "Wrote /a"))
 
 
 # Reading.
@@ -155,26 +155,26 @@ async def test_only_a_newline_ends_a_line(runner: OpenRunner) -> None:
 async def test_an_empty_file_says_so_and_counts_as_read(runner: OpenRunner) -> None:
     async with runner() as clerk:
         results = await clerk.do(write("/a", ""), read("/a"), edit("/a", "x", "y"))
-        assert results[1:] == ["(the file is empty)", "Error (invalid_request): oldString was not found in /a"]
+        assert results[1:] == ["(the file is empty)", "Error: invalid_request: oldString was not found in /a"]
 
 
 async def test_a_missing_file_is_an_error_for_reading_and_editing(runner: OpenRunner) -> None:
     async with runner() as clerk:
         results = await clerk.do(read("/nowhere"), edit("/nowhere", "a", "b"))
-        assert results == ["Error (invalid_request): there is no file /nowhere"] * 2
+        assert results == ["Error: invalid_request: there is no file /nowhere"] * 2
 
 
 async def test_an_offset_past_the_end_is_an_error_that_names_the_length(runner: OpenRunner) -> None:
     async with runner() as clerk:
         (_, refusal) = await clerk.do(write("/a", "one\ntwo"), read("/a", offset=2))
-        assert refusal == "Error (invalid_request): offset 2 is past the end: /a has 2 lines"
+        assert refusal == "Error: invalid_request: offset 2 is past the end: /a has 2 lines"
 
 
 @pytest.mark.parametrize(("argument", "value"), [("offset", -1), ("limit", 0), ("limit", -5)])
 async def test_offset_and_limit_out_of_range_are_refused(argument: str, value: int, runner: OpenRunner) -> None:
     async with runner() as clerk:
         (_, refusal) = await clerk.do(write("/a", "one"), read("/a", **{argument: value}))
-        assert refusal.startswith(f"Error (invalid_request): wrong arguments for read_file: {argument}: ")
+        assert refusal.startswith(f"Error: invalid_request: wrong arguments for read_file: {argument}: ")
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\0\x01", b"\xff\xfe\x41"], ids=["nul", "not utf-8"])
@@ -183,7 +183,7 @@ async def test_a_binary_file_is_neither_read_nor_edited_and_is_shown_by_its_size
 ) -> None:
     async with runner() as clerk:
         put_bytes(clerk, "/image", content)
-        refusal = f"Error (invalid_request): /image is binary ({len(content)} bytes), not text"
+        refusal = f"Error: invalid_request: /image is binary ({len(content)} bytes), not text"
         assert await clerk.do([read("/image"), edit("/image", "a", "b"), ls()]) == [refusal, refusal, '["/image"]']
         assert await clerk.more() == {"files": {"/image": f"(binary, {len(content)} bytes)"}}
         await clerk.do(write("/image", "text now"))
@@ -209,7 +209,7 @@ async def test_an_edit_may_delete(runner: OpenRunner) -> None:
 async def test_a_string_that_is_not_there_is_an_error_and_the_file_stays(runner: OpenRunner) -> None:
     async with runner() as clerk:
         results = await clerk.do(write("/a", "one"), read("/a"), edit("/a", "ONE", "two"))
-        assert results[2] == "Error (invalid_request): oldString was not found in /a"
+        assert results[2] == "Error: invalid_request: oldString was not found in /a"
         assert await clerk.more() == {"files": {"/a": "one"}}
 
 
@@ -218,7 +218,7 @@ async def test_an_ambiguous_string_is_an_error_unless_all_are_to_be_replaced(run
         results = await clerk.do(
             write("/a", "x x x"), read("/a"), edit("/a", "x", "y"), edit("/a", "x", "y", everywhere=True)
         )
-        assert results[2].startswith("Error (invalid_request): oldString occurs 3 times in /a")
+        assert results[2].startswith("Error: invalid_request: oldString occurs 3 times in /a")
         assert results[3] == "Replaced 3 occurrences in /a."
         assert await clerk.more() == {"files": {"/a": "y y y"}}
 
@@ -226,12 +226,12 @@ async def test_an_ambiguous_string_is_an_error_unless_all_are_to_be_replaced(run
 async def test_an_empty_old_string_is_refused(runner: OpenRunner) -> None:
     async with runner() as clerk:
         results = await clerk.do(write("/a", "one"), read("/a"), edit("/a", "", "two"))
-        assert results[2].startswith("Error (invalid_request): wrong arguments for edit_file: oldString: ")
+        assert results[2].startswith("Error: invalid_request: wrong arguments for edit_file: oldString: ")
 
 
 # Read before edit.
 
-UNREAD = "Error (invalid_request): read /a with read_file before you edit it"
+UNREAD = "Error: invalid_request: read /a with read_file before you edit it"
 
 
 async def test_a_file_that_was_not_read_cannot_be_edited(runner: OpenRunner) -> None:
@@ -304,7 +304,7 @@ async def test_a_path_that_names_no_file_is_refused_by_every_tool(
     async with runner() as clerk:
         results = await clerk.do([read(path), write(path, "x"), edit(path, "x", "y")])
         for name, refusal in zip(("read_file", "write_file", "edit_file"), results, strict=True):
-            assert refusal.startswith(f"Error (invalid_request): wrong arguments for {name}: path: ")
+            assert refusal.startswith(f"Error: invalid_request: wrong arguments for {name}: path: ")
             assert complaint in refusal
         assert await clerk.more() == {"files": {}}
 

@@ -239,7 +239,7 @@ async def test_a_denied_tool_never_runs_and_the_model_reads_why(shop: Shop) -> N
         assert await ended(thread) == "done"
         assert shop.ran == ["look order"]
         read = {message.tool_call_id: message.content for message in shop.model.requests[-1].messages}
-        denied = "Error (permission_denied): a person denied this call, it was not run: the order is too old"
+        denied = "Error: permission_denied: a person denied this call, it was not run: the order is too old"
         assert (read["look"], read["five"]) == ("saw order", denied)
         (resumed,) = await events(thread, EventType.HITL_RESUME)
         assert resumed.data["approved"] is False
@@ -251,7 +251,7 @@ async def test_a_denial_needs_no_reason(shop: Shop) -> None:
         await thread.deny()
         assert await ended(thread) == "done"
         assert shop.ran == []
-        denied = "Error (permission_denied): a person denied this call, it was not run"
+        denied = "Error: permission_denied: a person denied this call, it was not run"
         assert await results(thread) == {"five": denied}
 
 
@@ -263,7 +263,7 @@ async def test_answers_may_differ_from_call_to_call(shop: Shop) -> None:
         assert shop.ran == ["refund 7", "refund 1"]
         read = await results(thread)
         assert list(read) == ["five", "seven", "nine"]
-        assert (read["five"].startswith("Error (permission_denied)"), read["seven"]) == (True, "refunded 7")
+        assert (read["five"].startswith("Error: permission_denied"), read["seven"]) == (True, "refunded 7")
 
 
 # Ending and coming back.
@@ -277,7 +277,7 @@ async def test_cancel_while_a_person_is_asked_gives_every_call_a_result(shop: Sh
         assert thread.run().meta.pending_tool_calls == ()
         read = await results(thread)
         assert read["look"] == read["five"] == "Canceled: the run was canceled."
-        assert read["seven"].startswith("Error (permission_denied)")
+        assert read["seven"].startswith("Error: permission_denied")
         with pytest.raises(WrongState):
             await thread.approve()
         assert shop.ran == []

@@ -80,7 +80,7 @@ async def test_copies_of_copies_go_only_so_deep_and_the_tool_says_how_deep(tmp_p
     system = cast({"boss": deeper}, config={"boss": {"subagents": {"maxDepth": 2, "maxRunning": 7}}})
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
-        assert str(await answer_of(boss)).startswith("Error (resource_limit): agents may start agents 2 deep")
+        assert str(await answer_of(boss)).startswith("Error: resource_limit: agents may start agents 2 deep")
         assert len(runtime.thread_ids()) == 3
         child = await runtime.child_of(boss)
         (spec,) = [spec for spec in (await child.state()).tools if spec.name == "task"]

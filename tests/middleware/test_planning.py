@@ -81,7 +81,7 @@ async def test_a_list_that_cannot_be_read_is_refused_and_the_old_one_stays(
 ) -> None:
     async with runner() as clerk:
         (_, refusal) = await clerk.do(call("write_todos", todos=[todo("keep")]), call("write_todos", todos=todos))
-        assert refusal.startswith("Error (invalid_request): wrong arguments for write_todos: todos")
+        assert refusal.startswith("Error: invalid_request: wrong arguments for write_todos: todos")
         assert await clerk.more() == {"todos": [todo("keep")]}
 
 

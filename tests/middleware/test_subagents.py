@@ -159,7 +159,7 @@ async def test_a_child_that_fails_is_the_calls_error_and_the_parent_goes_on(tmp_
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "so be it"
-        assert await results(boss) == {"task": "Error (external): the subagent failed: ERR_AUTH: no such key"}
+        assert await results(boss) == {"task": "Error: external: the subagent failed: ERR_AUTH: no such key"}
         assert [link["status"] for link in await links(boss)] == ["failed"]
 
 
@@ -184,7 +184,7 @@ async def test_a_child_that_takes_too_long_is_stopped_and_the_parent_goes_on(tmp
         boss = await start(runtime)
         assert await answer_of(boss) == "so be it"
         (result,) = (await results(boss)).values()
-        assert result.startswith("Error (timeout): the subagent was stopped")
+        assert result.startswith("Error: timeout: the subagent was stopped")
         assert [link["status"] for link in await links(boss)] == ["timed_out"]
         child = await runtime.child_of(boss)
         assert (await child.wait()).status == "canceled"
@@ -220,7 +220,7 @@ async def test_one_childs_failure_does_not_touch_its_sibling(tmp_path: Path) -> 
         assert await answer_of(boss) == "thanks"
         read = await results(boss)
         assert read["good"] == "fine"
-        assert read["bad"].startswith("Error (external): the subagent failed")
+        assert read["bad"].startswith("Error: external: the subagent failed")
 
 
 class Undelivered(LocalRuntime):
@@ -250,7 +250,7 @@ async def test_a_child_whose_agent_is_gone_when_the_order_arrives_is_reported_as
         boss = await runtime.thread("boss")
         assert await answer_of(boss) == "so be it"
         (result,) = (await results(boss)).values()
-        assert result.startswith("Error (external): the subagent failed")
+        assert result.startswith("Error: external: the subagent failed")
         assert "'worker'" in result
         assert [link["status"] for link in await links(boss)] == ["failed"]
         assert runtime.thread_ids() == ["boss"]
@@ -388,7 +388,7 @@ async def test_an_unknown_subagent_is_a_tool_error_that_names_those_there_are(tm
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
-        refusal = "Error (invalid_request): there is no agent 'ghost' to use; there are: worker, boss, general-purpose"
+        refusal = "Error: invalid_request: there is no agent 'ghost' to use; there are: worker, boss, general-purpose"
         assert await results(boss) == {"task": refusal}
         assert await links(boss) == []
         assert runtime.thread_ids() == ["boss"]
@@ -404,7 +404,7 @@ async def test_with_a_list_neither_oneself_nor_disabled_nor_unlisted_agents_can_
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         assert await results(boss) == {
-            "task": f"Error (invalid_request): there is no agent {name!r} to use; there are: worker"
+            "task": f"Error: invalid_request: there is no agent {name!r} to use; there are: worker"
         }
 
 
@@ -437,7 +437,7 @@ async def test_arguments_out_of_range_are_refused_and_start_nothing(
         boss = await start(runtime)
         assert await answer_of(boss) == "my mistake"
         (refusal,) = (await results(boss)).values()
-        assert refusal.startswith(f"Error (invalid_request): wrong arguments for task: {argument}: ")
+        assert refusal.startswith(f"Error: invalid_request: wrong arguments for task: {argument}: ")
         assert runtime.thread_ids() == ["boss"]
 
 

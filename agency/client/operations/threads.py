@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from typing_extensions import Unpack
 
@@ -28,6 +29,7 @@ from agency.errors import NotFound, WrongState
 from agency.events import Event
 from agency.metadata import ThreadMetadata
 from agency.store.draft import When
+from agency.thread.call_records import CallRecord
 from agency.thread.views import Accepted, RunEnvelope
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
@@ -119,6 +121,12 @@ class ThreadOperations(Resource):
     def state(self) -> Request[api.StateAndRun]:
         """The messages, the tools, what middleware keep (todos, files, subagents), and the run at that moment."""
         return get(api.StateAndRun, f"{self._path}/state")
+
+    @asks
+    def tool_call(self, call_id: str, *, seq: int | None = None) -> Request[CallRecord]:
+        """A tool call with all of its arguments and its output, which events show cut if they are long. Of several
+        calls with this id it is the latest, or the one that the event `seq` tells of."""
+        return get(CallRecord, f"{self._path}/call/{quote(call_id, safe='')}", {} if seq is None else {"seq": seq})
 
     @asks
     def run(self) -> Request[RunEnvelope]:

@@ -91,8 +91,8 @@ class RunDisplay:
                 self._say(shown)
                 if name not in QUIET_TOOLS:
                     shown.calls[call] = (as_call(name, args, ARGUMENT_CHARS), event.ts)
-            case EventType.TOOL_OUTPUT, {"callId": str(call), "output": str(output)}:
-                self._ended(shown, call, event.ts, ("✓", "green"), output)
+            case EventType.TOOL_OUTPUT, {"callId": str(call), "output": output}:
+                self._ended(shown, call, event.ts, ("✓", "green"), compact(output))
             case EventType.TOOL_ERROR, {"callId": str(call), "error": str(error)}:
                 self._ended(shown, call, event.ts, ("✗", "red"), error)
             case EventType.HITL_INTERRUPT, _:

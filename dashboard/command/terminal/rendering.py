@@ -83,8 +83,8 @@ def _details(event: Event) -> str:
     match event.type, event.data:
         case EventType.TOOL_STARTED, {"toolName": str(name), "args": args}:
             return as_call(name, args)
-        case EventType.TOOL_OUTPUT, {"toolName": str(name), "output": str(output)}:
-            return f"{one_line(name)}: {one_line(output)}"
+        case EventType.TOOL_OUTPUT, {"toolName": str(name), "output": output}:
+            return f"{one_line(name)}: {compact(output)}"
         case EventType.TOOL_ERROR, {"toolName": str(name), "error": str(error)}:
             return f"{one_line(name)}: {one_line(error)}"
         case EventType.HITL_INTERRUPT, {"proposedToolCalls": list(calls)}:

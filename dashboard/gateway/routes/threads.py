@@ -12,15 +12,14 @@ from actors.host.system_agent import WAIT_MOST
 from agency.api import bodies as api
 from agency.api.conversation import as_messages
 from agency.api.tenancy import ThreadSummary
-from agency.approvals.pending import PendingToolCall
-from agency.errors import InvalidInput, NotFound, WrongState
+from agency.errors import InvalidInput, WrongState
 from agency.events import OURS
 from agency.metadata import ThreadMetadata
+from agency.thread.call_records import CallRecord
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
-from agency.turn.outcomes import Approve, Decision, Edit
 from dashboard.gateway.access import Admin, AnyPrincipal, Operator, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
-from dashboard.gateway.parameters import After, AgencyId, Limit, ThreadId
+from dashboard.gateway.parameters import After, AgencyId, CallId, Limit, ThreadId
 from dashboard.gateway.problems import refusals
 from dashboard.gateway.request_context import request_context
 from dashboard.gateway.routes.agencies import derived
@@ -149,6 +148,7 @@ async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -
         parent=found.thread.parent,
         agent_type=found.thread.agent_type,
         model=found.model,
+        pending_tool_calls=found.pending_tool_calls or None,
         **found.more,
     )
     return api.StateAndRun(state=known, run=found.run)
@@ -171,6 +171,20 @@ async def run(
     return await (thread.wait(wait) if wait else thread.run())
 
 
+@router.get("/agent/{thread_id}/call/{call_id:path}", dependencies=[Viewer], responses=refusals(404))
+async def tool_call(
+    cluster: TheCluster,
+    agency_id: AgencyId,
+    thread_id: ThreadId,
+    call_id: CallId,
+    seq: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="An event of the call; left out, it is the latest of this id.")
+    ] = None,
+) -> CallRecord:
+    """A tool call with all of its arguments and its output. Events show them cut if they are long."""
+    return await cluster.thread(agency_id, thread_id).tool_call(call_id, seq=seq)
+
+
 # What people decide, and how they steer a run.
 
 
@@ -182,35 +196,11 @@ async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId,
     key = None if body.idempotency_key is None else f"{OURS}approve:{body.idempotency_key}"
     if body.decisions is not None:
         await thread.decide(body.decisions, idempotency_key=key)
-    elif body.modified_tool_calls:
-        await thread.decide(_edited(await _pending(thread), body), idempotency_key=key)
     elif body.approved:
-        await thread.approve(idempotency_key=key)
+        await thread.approve(body.modified_tool_calls, idempotency_key=key)
     else:
         await thread.deny(body.reason, idempotency_key=key)
     return api.Ok()
-
-
-async def _pending(thread: ThreadHandle) -> dict[str, PendingToolCall]:
-    try:
-        return {call.id: call for call in (await thread.run()).meta.pending_tool_calls}
-    except NotFound:
-        await thread.metadata()  # raises `NotFound` if there is no such thread
-        return {}
-
-
-def _edited(pending: dict[str, PendingToolCall], body: api.ApproveBody) -> dict[str, Decision]:
-    """The decisions of a body with `modifiedToolCalls`. Calls that do not wait are named too, and the thread refuses
-    them: this may be the repetition of a request that was carried out, which the thread knows by its key."""
-    decisions: dict[str, Decision] = {call_id: Approve() for call_id in pending}
-    for call in body.modified_tool_calls:
-        known = pending.get(call.id)
-        if not isinstance(call.args, dict):
-            raise InvalidInput(f"the arguments of call {call.id!r:.100} are an object")
-        if known is not None and call.name != known.name:
-            raise InvalidInput(f"call {call.id!r} is one of {known.name!r}: only its arguments can be changed")
-        decisions[call.id] = Approve() if known is not None and call.args == known.args else Edit(call.args)
-    return decisions
 
 
 @router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404))

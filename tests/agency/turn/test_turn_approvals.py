@@ -24,7 +24,7 @@ from tests.support.turn_driver import (
     results,
 )
 
-DENIED = "Error (permission_denied): a person denied this call, it was not run"
+DENIED = "Error: permission_denied: a person denied this call, it was not run"
 
 
 def held(*ask: str) -> Run:

@@ -120,7 +120,7 @@ def test_checkpoint_after_mixed_tool_batch_results_replays_model_feedback_once()
     assert [type(effect) for effect in polled] == [fx.Progress, fx.Checkpoint]
     assert results(run.transcript) == {
         "a": "A",
-        "b": "Error (timeout): too slow",
+        "b": "Error: timeout: too slow",
         "c": "Canceled: a sibling failed.",
     }
     assert run.crash() == polled[-1:], "what was polled must not come again"

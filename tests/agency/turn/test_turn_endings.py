@@ -290,7 +290,7 @@ def test_a_cancel_during_a_retry_keeps_the_results_of_the_others() -> None:
     assert results(run.transcript) == {
         "a": "A",
         "b": "Canceled: the run was canceled.",
-        "c": "Error (execution): broken",
+        "c": "Error: execution: broken",
     }
 
 

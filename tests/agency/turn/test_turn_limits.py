@@ -90,7 +90,7 @@ def test_tool_calls_in_the_grace_turn_are_refused_with_a_result_each_and_the_run
     said = run.transcript[before:]
     assert [m.role for m in said] == ["assistant", "tool", "tool"]
     assert misanswered(run.transcript) == []
-    assert set(results(said).values()) == {"Error (resource_limit): the run's turns are used up"}
+    assert set(results(said).values()) == {"Error: resource_limit: the run's turns are used up"}
     assert not any(isinstance(effect, fx.CallTools) for effect in polled)
     assert run.machine.exhausted_by == "ERR_MAX_TURNS"
     assert events_of(polled, EventType.RUN_PAUSED) == [{"reason": "exhausted", "code": "ERR_MAX_TURNS"}]

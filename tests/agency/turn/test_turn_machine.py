@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
 import pytest
 
 from agency.events import EventType
-from agency.messages import Message, Usage
+from agency.messages import Message, ToolCall, Usage
 from agency.turn import Limits
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
@@ -256,10 +255,24 @@ def test_messages_at_any_checkpoint_join_the_transcript_and_lead_to_another_turn
     assert run.asked(fx.SyncSurface).turn == 2
 
 
-@pytest.mark.parametrize("role", ["assistant", "tool"])
-def test_a_checkpoint_takes_no_assistant_or_tool_message(role: Literal["assistant", "tool"]) -> None:
+def test_a_checkpoint_takes_a_conversation_with_its_calls_and_results() -> None:
     run = STATES["before_completion"]()
-    strange = Message(role=role, content="?", tool_call_id="a" if role == "tool" else None)
+    calls = Message(role="assistant", tool_calls=(ToolCall(id="a", name="look", args={}),))
+    result = Message(role="tool", content="blue", tool_call_id="a")
+    run.checkpoint(user("look"), calls, result)
+    assert [m.role for m in run.transcript[-3:]] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        Message(role="tool", content="?", tool_call_id="a"),
+        Message(role="assistant", tool_calls=(ToolCall(id="a", name="look", args={}),)),
+    ],
+    ids=["a result without its call", "a call without its result"],
+)
+def test_a_checkpoint_takes_no_half_of_a_call(strange: Message) -> None:
+    run = STATES["before_completion"]()
     refused(run.machine, fx.CheckpointTaken(id=run.batch(), at=NOW, messages=(user("fine"), strange)))
 
 

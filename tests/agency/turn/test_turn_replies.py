@@ -184,7 +184,7 @@ def test_a_result_handed_in_by_a_call_gets_its_answer_there() -> None:
 
     assert run.machine.outcome == out.Finished(by="structured_output", value={"n": 1})
     assert misanswered(run.transcript) == []
-    assert results(run.transcript) == {"r1": f"Error (invalid_request): {WRONG.problem}", "r2": HANDED_IN}
+    assert results(run.transcript) == {"r1": f"Error: invalid_request: {WRONG.problem}", "r2": HANDED_IN}
 
 
 def test_a_result_handed_in_in_the_grace_turn_counts_and_a_wrong_one_is_not_repaired() -> None:

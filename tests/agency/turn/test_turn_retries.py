@@ -143,7 +143,7 @@ def test_a_call_to_be_tried_again_keeps_its_key_and_counts_its_attempts_and_the_
         [("b", "5.3.b", 2)],
         [("b", "5.3.b", 3)],
     ]
-    assert results(run.transcript) == {"a": "A", "b": "B at last", "c": "Error (execution): broken"}
+    assert results(run.transcript) == {"a": "A", "b": "B at last", "c": "Error: execution: broken"}
     assert misanswered(run.transcript) == []
 
 
@@ -171,7 +171,7 @@ def test_a_failure_whose_policy_says_no_is_the_result(retry: Literal["never", "e
     run.reply("", call("a"))
     run.tools({"a": out.Failure(kind="timeout", message="slow", retry=retry, after_ms=50)})
 
-    assert results(run.transcript) == {"a": "Error (timeout): slow"}
+    assert results(run.transcript) == {"a": "Error: timeout: slow"}
     assert run.asked(fx.Checkpoint).kind == "after_work"
 
 

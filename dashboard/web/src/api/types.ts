@@ -35,7 +35,7 @@ export type AnswerOf<Name extends ThreadOperation> = AnswerAt<Extract<keyof path
 // Runs and what they use.
 
 export type RunStatus = AnswerOf<"invoke">["status"];
-export type PauseReason = NonNullable<Schemas["RunState"]["reason"]>;
+export type PauseReason = NonNullable<Schemas["ThreadSummary"]["reason"]>;
 export type Usage = Schemas["Usage"];
 export type Limits = Schemas["Limits-Input"];
 

@@ -40,7 +40,7 @@ class Gateway {
       this.stateLoads += 1;
       return this.#answer({
         state: { messages: this.messages, tools: [], agentType: "clerk", parent: null } as unknown as AgentState,
-        run: { runId: "t.1", status: this.status, step: 1, reason: null },
+        run: { runId: "t.1", status: this.status, step: 1, reason: null, nextAlarmAt: null },
       });
     },
     run: async () => this.#answer({ runId: "t.1", status: this.status, errors: [] } as unknown as RunEnvelope),

@@ -60,7 +60,7 @@ export class FakeGateway {
     this.#events.set(`/agency/${agency}/agent/${id}/ws`, events);
     return this.answers(`GET /agency/${agency}/agent/${id}`, { seq: events.length }).answers(
       `GET /agency/${agency}/agent/${id}/state`,
-      { state, run: { runId: null, status: "completed", step: 0, reason: null } },
+      { state, run: { runId: null, status: "completed", step: 0, reason: null, nextAlarmAt: null } },
     );
   }
 

@@ -13,7 +13,7 @@ const PAUSED: Record<PauseReason, [Tone, string]> = {
 };
 
 const STATUSES: Record<RunStatus, [Tone, string]> = {
-  idle: ["idle", "idle"],
+  registered: ["idle", "new"],
   running: ["running", "running"],
   paused: ["wait", "paused"],
   queued: ["running", "queued"],
@@ -23,8 +23,8 @@ const STATUSES: Record<RunStatus, [Tone, string]> = {
 };
 
 /** A run's status as a tone and words. */
-export function statusOf({ status, reason }: { status: RunStatus; reason?: PauseReason | null }): [Tone, string] {
-  if (status === "paused" && reason) return PAUSED[reason] ?? STATUSES.paused;
+export function statusOf({ status, reason }: { status: RunStatus; reason?: string | null }): [Tone, string] {
+  if (status === "paused" && reason) return PAUSED[reason as PauseReason] ?? STATUSES.paused;
   return STATUSES[status] ?? ["idle", status];
 }
 

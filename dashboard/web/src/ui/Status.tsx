@@ -1,4 +1,4 @@
-import type { PauseReason, RunStatus } from "@/api/types";
+import type { RunStatus } from "@/api/types";
 import { statusOf, type Tone } from "@/text/format";
 import css from "@/ui/Status.module.css";
 
@@ -17,7 +17,7 @@ export function Dot({ tone }: { tone: Tone }) {
 }
 
 /** A run's status. */
-export function Status({ status, reason }: { status: RunStatus; reason?: PauseReason | null }) {
+export function Status({ status, reason }: { status: RunStatus; reason?: string | null }) {
   const [tone, words] = statusOf({ status, reason: reason ?? null });
   return <Mark tone={tone}>{words}</Mark>;
 }

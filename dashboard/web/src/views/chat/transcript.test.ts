@@ -21,14 +21,14 @@ describe("the transcript", () => {
         message("user", "go"),
         calling,
         message("tool", "noted", { toolCallId: "c1" }),
-        message("tool", "Error (permission_denied): no", { toolCallId: "c2", meta: { status: "failure" } }),
+        message("tool", "Error: permission_denied: no", { toolCallId: "c2", meta: { status: "failure" } }),
         message("assistant", "done"),
       ],
     });
     expect(entries.map((each) => each.text)).toEqual(["go", "", "done"]);
     expect(entries[1]?.calls.map(({ state, result }) => [state, result])).toEqual([
       ["done", "noted"],
-      ["denied", "Error (permission_denied): no"],
+      ["denied", "Error: permission_denied: no"],
     ]);
   });
 

@@ -103,10 +103,15 @@ function notedCalls(events: readonly ThreadEvent[]): Map<string, Noted> {
       startedAt,
       ms,
       state: failed ? "failed" : "done",
-      text: (failed ? data.error : data.output) as string,
+      text: asText(failed ? data.error : data.output),
     });
   }
   return noted;
+}
+
+/** An output as the transcript will have it: text, or JSON. */
+function asText(output: Json | undefined): string {
+  return typeof output === "string" ? output : JSON.stringify(output);
 }
 
 function asCall(id: string, name: string, args: Json, noted: Noted | undefined, child: Subagent | undefined): Call {
@@ -125,7 +130,7 @@ function asCall(id: string, name: string, args: Json, noted: Noted | undefined, 
 function outcome({ content, meta }: Message): CallState {
   if (meta === null || typeof meta !== "object" || !("status" in meta)) return "done";
   if (meta.status === "canceled") return "canceled";
-  return content.startsWith("Error (permission_denied)") ? "denied" : "failed";
+  return content.startsWith("Error: permission_denied:") ? "denied" : "failed";
 }
 
 /** A call of the batch that is not in the transcript yet: what events tell of it. */
