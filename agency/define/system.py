@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, overload
 
@@ -314,9 +314,16 @@ class AgentSystem:
         found = [declared_by(tool) for tool, _ in self._tools.values()]
         found += [declared_by(middleware) for middleware in self.middleware]
         for name, blueprint in self._agents.items():
-            sections = (config for _, config in self.middleware_for(blueprint))
-            found.append(Declared(f"agent {name!r}", {}, frozenset(references_in(list(sections)))))
+            sections = [config for each in self._with_own(blueprint) for _, config in self.middleware_for(each)]
+            found.append(Declared(f"agent {name!r}", {}, frozenset(references_in(sections))))
         return [each for each in found if each.references]
+
+    def _with_own(self, blueprint: Blueprint) -> Iterator[Blueprint]:
+        """An agent, and those that its configuration defines."""
+        yield blueprint
+        for middleware, config in self.middleware_for(blueprint):
+            for agent in middleware.own_agents(config):
+                yield from self._with_own(agent)
 
     @property
     def references(self) -> frozenset[Secret]:

@@ -39,8 +39,14 @@ STATE = {
         "items": {"$ref": f"{REF}ChildLink"},
         "description": "The threads that this one has started.",
     },
+    "unavailable": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "Why middleware are not open, by their names: their tools are not available.",
+    },
 }
-"""What `planning`, `filesystem` and `subagents` add to a state; a thread without them lacks the fields."""
+"""What `planning`, `filesystem` and `subagents` add to a state, and what cannot be opened; a thread without them lacks
+the fields."""
 
 
 def describe(app: FastAPI) -> dict[str, Any]:

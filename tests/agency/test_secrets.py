@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from actors import logs
 from agency import (
     AgentSystem,
+    Blueprint,
     DefinitionError,
     Fail,
     Finish,
@@ -33,6 +34,7 @@ from agency import (
 )
 from agency.secrets import REDACTED, NoSecret, handed, look_up, named_in, references_in, without_secrets
 from agency.testing import Line, ScriptedModel, call
+from middleware import subagents
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
 
@@ -312,6 +314,19 @@ def test_a_system_lists_what_its_parts_name() -> None:
         "agent 'other'": ["env:OTHER_KEY"],
     }
     assert system.references >= {"env:NOT_SET", "env:SHOP_KEY", "env:OTHER_KEY", "env:OPENAI_API_KEY"}
+
+
+def test_what_an_agent_inside_of_an_agent_names_counts_for_it() -> None:
+    system, _ = shop_system("prompt")
+    inner = Blueprint(name="inner", description="Inner.", prompt="Inner.", config={"shop": {"key": "env:INNER_KEY"}})
+    system.use(subagents).add_agent(
+        name="outer",
+        description="Outer.",
+        prompt="Outer.",
+        tags=["default", "subagents"],
+        config={"subagents": {"subagents": [inner]}},
+    )
+    assert "env:INNER_KEY" in {each.owner: each.references for each in system.secrets}["agent 'outer'"]
 
 
 # Logs.

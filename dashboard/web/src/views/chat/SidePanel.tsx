@@ -18,6 +18,7 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
   const todos = state?.todos ?? [];
   const files = Object.keys(state?.files ?? {});
   const children = state?.subagents ?? [];
+  const unavailable = Object.entries(state?.unavailable ?? {});
   const { threads } = useAgency(agency);
   const done = todos.filter((each) => each.status === "completed").length;
   return (
@@ -40,6 +41,20 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
         </ol>
       </section>
       <RunSection agency={agency} now={now} />
+      {unavailable.length > 0 && (
+        <section>
+          <h2 className="title">
+            Not available <span className="faint num">{unavailable.length}</span>
+          </h2>
+          <ul className={css.list}>
+            {unavailable.map(([name, problem]) => (
+              <li key={name}>
+                <span className="tag">{name}</span> <span className="faint">{problem}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
       {children.length > 0 && (
         <section>
           <h2 className="title">
