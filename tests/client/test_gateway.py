@@ -217,6 +217,24 @@ def test_a_message_with_a_key_is_taken_once(agency: Agency) -> None:
     assert thread.wait(timeout=20).data == "one"
 
 
+def test_a_run_goes_on_without_a_message_with_an_imported_conversation_and_a_call_is_whole(
+    agency: Agency, ledger: Path
+) -> None:
+    long = "x" * 3_000
+    thread = agency.create_thread("clerk", script(calls(("note", {"ledger": str(ledger), "what": long})), say("one")))
+    assert thread.wait(timeout=20).data == "one"
+    said = thread.state().state.messages
+    (call,) = said[1].tool_calls
+    assert (thread.tool_call(call.id).args, thread.tool_call(call.id, seq=10_000).status) == (call.args, "success")
+    with pytest.raises(NotFound):
+        thread.tool_call("no/such call?")
+    other = agency.create_thread("clerk", said)
+    assert [m.content for m in other.state().state.messages][: len(said)] == [m.content for m in said]
+    other.wait(timeout=20)
+    assert other.invoke().run_id == f"{other.id}.2"
+    assert thread.state().run.status == "completed"
+
+
 def test_calls_are_approved_edited_and_denied(agency: Agency, ledger: Path) -> None:
     charge = ("charge", {"ledger": str(ledger), "what": "seven"})
     thread = agency.create_thread("careful", script(calls(charge), say("done")))
