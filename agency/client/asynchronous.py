@@ -32,11 +32,15 @@ from agency.thread.views import RunEnvelope
 class AsyncTransport:
     """The connections to a gateway. It moves bytes and sleeps; `Exchange` and `Following` decide what they mean."""
 
-    def __init__(self, target: Target, patience: float) -> None:
+    def __init__(self, target: Target, patience: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = target.url
         self._patience = patience
         self._http = httpx.AsyncClient(
-            base_url=target.url, headers=target.headers, limits=LIMITS, trust_env=target.trust_env
+            base_url=target.url,
+            headers=target.headers,
+            limits=LIMITS,
+            trust_env=target.trust_env,
+            transport=transport,
         )
 
     async def close(self) -> None:

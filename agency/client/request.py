@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from agency.errors import AgencyError, InvalidInput
 from agency.events import Event
@@ -35,6 +36,7 @@ FOLLOW_SECONDS = 60.0
 
 Messages = str | Message | Sequence[Message]
 
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -137,6 +139,15 @@ def delete(path: str, query: Query | None = None, *, done: type[AgencyError]) ->
     return Request(method="DELETE", path=path, query=query or {}, read=_nothing, done=done)
 
 
+def ask_json(
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"], path: str, body: JsonValue
+) -> Request[JsonValue]:
+    """A request whose answer can be any JSON. It is repeated if it changes nothing, or surely was not carried out."""
+    content = None if body is None else to_json(body)
+    repeat: Repeat = "always" if method == "GET" else "unsent"
+    return Request(method=method, path=path, body=content, read=_any_json, repeat=repeat)
+
+
 def get_bytes(path: str, query: Query) -> Request[bytes]:
     return Request(method="GET", path=path, query=query, read=bytes)
 
@@ -197,6 +208,10 @@ def _chat(message: Message) -> dict[str, object]:
 def _reader(model: type[AnyModel]) -> Callable[[bytes], AnyModel]:
     # A newer gateway may send fields that this client does not know.
     return partial(model.model_validate_json, extra="allow")
+
+
+def _any_json(content: bytes) -> JsonValue:
+    return _JSON.validate_json(content) if content else None
 
 
 def _nothing(content: bytes) -> None:

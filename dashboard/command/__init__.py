@@ -12,6 +12,7 @@ from agency.errors import AgencyError
 from dashboard.command import (
     agencies,
     doctor,
+    extensions,
     fork,
     inbox,
     installation,
@@ -33,6 +34,7 @@ __all__ = [
     "agencies",
     "app",
     "doctor",
+    "extensions",
     "fork",
     "inbox",
     "installation",

@@ -50,9 +50,9 @@ def serve(
     wanted = installation(data_dir, chosen(system))
     quiet = err.is_terminal and "AGENCY_LOG_LEVEL" not in os.environ  # a person wants the address, not each request
     logs.set_up("WARNING" if quiet else wanted.log_level)
-    load_system(wanted)  # so that an error in it shows before anything starts
+    agents = load_system(wanted)  # so that an error in it shows before anything starts
     err.print("starting …")
-    asyncio.run(Gateway(settings, wanted, kept).run(partial(_greet, wanted)))
+    asyncio.run(Gateway(settings, wanted, kept, agents).run(partial(_greet, wanted)))
 
 
 async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:

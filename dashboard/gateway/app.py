@@ -8,8 +8,10 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.middleware.cors import CORSMiddleware
 
+from agency.define.system import AgentSystem
 from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
+from dashboard.gateway.extensions import routers_of
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.mounting import mount_path
@@ -44,8 +46,10 @@ CONDITIONS = ("If-Match", "If-None-Match", "Idempotency-Key")
 """Headers that say when a write to a shelf counts."""
 
 
-def create_app(settings: GatewaySettings) -> FastAPI:
-    """The gateway's app. It answers 503 until its server sets `app.state.cluster` to the joined `Cluster`."""
+def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> FastAPI:
+    """The gateway's app, with what the system's middleware bring.
+
+    It answers 503 until its server sets `app.state.cluster` to the joined `Cluster`."""
     app = FastAPI(
         title="Agency",
         version=version("agency"),
@@ -63,6 +67,8 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     problems.install(app)
     for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, files, shelves, live):
         app.include_router(each.router, dependencies=list(SCHEMES))
+    for router in routers_of(system):
+        app.include_router(router)
     app.include_router(installation.router)
     app.include_router(pages.router)
     app.get("/openapi.json", include_in_schema=False)(_document)

@@ -99,7 +99,7 @@ class EmbeddedGateway:
 
         installation, settings = _settings(self._system, self._given)
         if self._app is None:
-            self._app = create_app(settings)
+            self._app = create_app(settings, self._system)
         self._app.state.cluster = await join(installation)
         return self._app
 

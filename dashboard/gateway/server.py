@@ -15,6 +15,7 @@ import uvicorn
 
 from actors import Cluster, Settings
 from actors.cluster import local_ray
+from agency.define.system import AgentSystem
 from agency.errors import AgencyError
 from dashboard.gateway import keeper
 from dashboard.gateway.app import create_app
@@ -46,10 +47,10 @@ class _Server(uvicorn.Server):
 
 
 class Gateway:
-    def __init__(self, settings: GatewaySettings, installation: Settings, kept: Kept) -> None:
+    def __init__(self, settings: GatewaySettings, installation: Settings, kept: Kept, system: AgentSystem) -> None:
         self._installation = installation
         self._kept = kept
-        self._app = create_app(settings)
+        self._app = create_app(settings, system)
         self._server = _Server(
             uvicorn.Config(
                 self._app,

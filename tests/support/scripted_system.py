@@ -32,6 +32,7 @@ from agency import (
 )
 from agency.models.interface import Capability
 from middleware import hitl
+from tests.support.guest_book import guest_book
 
 Line = dict[str, Any]
 
@@ -248,6 +249,7 @@ system = (
     .defaults()
     .use(hitl)
     .use(Tone(), tags=["default"])
+    .use(guest_book)
     .add_tool(note)
     .add_tool(hold)
     .add_tool(charge)

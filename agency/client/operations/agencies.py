@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from agency.api import bodies as api
+from agency.api.extensions import Method
 from agency.api.tenancy import AgencyInfo, AgencyUsage, Budget, KeyInfo, KeyRole, NewKey, ThreadSummary
 from agency.client.operation import Resource, asks, follows, lists, makes_thread
 from agency.client.request import (
@@ -17,6 +19,7 @@ from agency.client.request import (
     ListPage,
     Messages,
     Request,
+    ask_json,
     body,
     chat,
     delete,
@@ -49,6 +52,11 @@ class AgencyOperations(Resource):
     def delete(self) -> Request[None]:
         """Delete the agency with all its threads, blueprints and keys."""
         return delete(self._path, done=NotFound)
+
+    @asks
+    def extension(self, name: str, method: Method, path: str, body: JsonValue = None) -> Request[JsonValue]:
+        """Ask a route that a middleware brings, as in `agency.extension("notes", "GET", "notes")`; its answer."""
+        return ask_json(method, f"{self._path}/x/{segment(name)}/{path}", body)
 
     @makes_thread
     def create_thread(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from agency.api import bodies as api
+from agency.api.extensions import ExtensionList
 from agency.api.tenancy import AgencyInfo
-from agency.client.operation import Resource, lists, makes_agency
+from agency.client.operation import Resource, asks, lists, makes_agency
 from agency.client.request import Listing, ListPage, Request, body, get, key, listing, post
 
 
 class GatewayOperations(Resource):
     def _health(self) -> Request[api.Health]:
         return get(api.Health, f"{self._path}/healthz", repeat="never", seconds=10.0)
+
+    @asks
+    def extensions(self) -> Request[ExtensionList]:
+        """What the middleware of the server's system bring: routes, commands, panels."""
+        return get(ExtensionList, f"{self._path}/extensions")
 
     @lists
     def agencies(self) -> Listing[AgencyInfo]:

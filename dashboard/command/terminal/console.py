@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
@@ -13,11 +15,34 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from agency.errors import AgencyError
 
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}")
+
+
+class Commands(TyperGroup):
+    """The commands, and those that the server's middleware bring."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        from dashboard.command.extensions import brought  # here, because that registers its own command with `app`
+
+        if args and _NAME.fullmatch(args[0]) and not self._is_like(ctx, args[0]):
+            found = brought(args[0], args[1:])
+            if found is not None:
+                return args[0], typer.main.get_command(found), args[1:]
+        return super().resolve_command(ctx, args)
+
+    def _is_like(self, ctx: Any, name: str) -> bool:
+        """Whether it is a command, or is likely to be one with a slip of the finger."""
+        known = self.list_commands(ctx)
+        return name in known or bool(get_close_matches(name, known))
+
+
 app = typer.Typer(
     name="agency",
+    cls=Commands,
     help="Serve durable multi-agent threads, watch them and decide what they may do.",
     no_args_is_help=True,
     rich_markup_mode="rich",
