@@ -200,11 +200,6 @@ class AgentSystem:
     # Using what was built.
 
     @property
-    def middleware(self) -> tuple[AnyMiddleware, ...]:
-        """Every middleware, in the order of registration."""
-        return tuple(middleware for middleware, _ in self._middleware.values())
-
-    @property
     def agents(self) -> Mapping[str, Blueprint]:
         """Every agent, by name, checked against the rest of the system."""
         if not self._checked:

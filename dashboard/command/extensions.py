@@ -84,10 +84,9 @@ def _command(extension: str, command: ExtensionCommand) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         path = re.sub(r"\{(\w+)\}", lambda found: quote(given[found[1]], safe=""), route.path)
-        body = {name: _value(fields[name], given[f"field_{at}"]) for at, name in enumerate(fields)}
-        sent: JsonValue = (
-            None if route.body is None else {name: value for name, value in body.items() if value is not None}
-        )
+        values = {name: _value(fields[name], given[f"field_{at}"]) for at, name in enumerate(fields)}
+        body: JsonValue = {name: value for name, value in values.items() if value is not None}
+        sent = None if route.body is None else body
         with server(given["url"], given["data_dir"]) as client:
             answer = the_agency(client, given["agency"]).extension(extension, route.method, path, sent)
         _print(answer, command.show, as_json=given["as_json"])

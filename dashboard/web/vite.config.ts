@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
 
 /** For `npm run dev`: the gateway that answers everything but the page. */
 const GATEWAY = process.env.AGENCY_URL ?? "http://127.0.0.1:8000";
-const API = "^/(agenc(y|ies)|tickets|status|healthz|metrics|openapi.json)";
+const API = "^/(agenc(y|ies)|extensions|tickets|status|healthz|metrics|openapi.json)";
 
 export default defineConfig({
   base: "./", // the gateway may be mounted below a path; the page's <base> says which

@@ -51,6 +51,11 @@ export type PolicyRule = Schemas["Rule-Output"];
 export type Blueprint = Schemas["BlueprintInfo"];
 export type BlueprintChange = BodyAt<"/agency/{agency_id}/blueprints">;
 
+export type Extension = Schemas["ExtensionInfo"];
+export type ExtensionPanel = Schemas["ExtensionPanel"];
+export type ExtensionAction = Schemas["ExtensionAction"];
+export type ExtensionRoute = Schemas["ExtensionRoute"];
+
 // Threads.
 
 export type ThreadMetadata = Schemas["ThreadMetadata"];

@@ -12,6 +12,7 @@ const InboxView = lazy(() => import("@/views/inbox/InboxView"));
 const BlueprintsView = lazy(() => import("@/views/blueprints/BlueprintsView"));
 const SchedulesView = lazy(() => import("@/views/schedules/SchedulesView"));
 const ShelvesView = lazy(() => import("@/views/shelves/ShelvesView"));
+const PanelView = lazy(() => import("@/views/panels/PanelView"));
 const SettingsView = lazy(() => import("@/views/settings/SettingsView"));
 const ClusterView = lazy(() => import("@/views/cluster/ClusterView"));
 
@@ -31,6 +32,7 @@ export function pageFor(route: Route, list: readonly Agency[] | null, newThread:
       if (page === "blueprints") return <BlueprintsView key={agency} agency={agency} name={item} />;
       if (page === "schedules") return <SchedulesView key={agency} agency={agency} schedule={item} />;
       if (page === "shelves") return <ShelvesView key={agency} agency={agency} shelf={item} />;
+      if (page === "x") return <PanelView key={`${agency} ${item}`} agency={agency} name={item} />;
       return <SettingsView key={agency} agency={agency} />;
     }
     default:

@@ -6,6 +6,7 @@
 //   /a/{agency}/blueprints[/{name}]  its agents
 //   /a/{agency}/schedules[/{id}]     what begins by itself
 //   /a/{agency}/shelves[/{shelf}]    what outlives its threads
+//   /a/{agency}/x/{name}.{panel}     a panel that a middleware brings
 //   /a/{agency}/settings             name, usage, budget, policy, keys
 //   /a/{agency}/t/{thread}[/{tab}]   a thread; without a tab, its chat
 //   /cluster                         hosts, and who lives where
@@ -17,7 +18,7 @@ import { BASE } from "@/router/base";
 export const TABS = ["chat", "graph", "timeline", "files", "events", "state"] as const;
 export type Tab = (typeof TABS)[number];
 
-const PAGES = ["inbox", "blueprints", "schedules", "shelves", "settings"] as const;
+const PAGES = ["inbox", "blueprints", "schedules", "shelves", "x", "settings"] as const;
 export type AgencyPage = (typeof PAGES)[number];
 
 export type Route =

@@ -9,12 +9,14 @@ import {
   type LucideIcon,
   MoonIcon,
   PlusIcon,
+  PuzzleIcon,
   SearchIcon,
   ServerIcon,
   SlidersHorizontalIcon,
   SunIcon,
 } from "lucide-react";
 import { useMemo, useState } from "react";
+import { usePanels } from "@/api/extensions";
 import { secret } from "@/api/secret";
 import type { Agency } from "@/api/types";
 import { AgencySwitcher } from "@/app/sidebar/AgencySwitcher";
@@ -94,6 +96,7 @@ function Threads({ agency, route, onNewThread }: { agency: string; route: Route;
   const [filter, setFilter] = useState<Filter>("all");
   const counts = useMemo(() => tally(threads.values()), [threads]);
   const waiting = approvals.length;
+  const { data: panels } = usePanels();
   const current = route.view === "thread" ? route.thread : null;
   const isHere = (page: string | null) =>
     page === null ? route.view === "agency" : route.view === "page" && route.page === page;
@@ -117,6 +120,18 @@ function Threads({ agency, route, onNewThread }: { agency: string; route: Route;
                   <span className="unseen"> waiting</span>
                 </span>
               )}
+            </Link>
+          </li>
+        ))}
+        {panels?.map(({ id, panel }) => (
+          <li key={id}>
+            <Link
+              className={css.place}
+              href={to.page(agency, "x", id)}
+              aria-current={isHere("x") && route.view === "page" && route.item === id ? "page" : undefined}
+            >
+              <PuzzleIcon />
+              {panel.title}
             </Link>
           </li>
         ))}
