@@ -11,6 +11,7 @@ from agency.define.context import ToolContext
 from agency.define.files import FileKeeper
 from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware, Plan, ProcessContext, RunEnd
 from agency.define.options import RunOptions, ToolFilter
+from agency.define.outside import OutsideWait
 from agency.define.results import ToolResult
 from agency.define.system import AgentSystem
 from agency.define.tools import RetryPolicy, Tool, tool
@@ -43,6 +44,7 @@ from agency.secrets import Secret, secret
 from agency.shelves.interface import ABSENT, ShelfEntry, ShelfInfo, ShelfItem, ShelfPage, ShelfStore
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
+from agency.thread.outside import Settlement
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
 from agency.turn.effects import Ask, ModelReply
@@ -115,6 +117,7 @@ __all__ = [
     "Observer",
     "OnDelta",
     "OnTimeout",
+    "OutsideWait",
     "ParentInfo",
     "PendingToolCall",
     "Plan",
@@ -134,6 +137,7 @@ __all__ = [
     "RunState",
     "Runtime",
     "Secret",
+    "Settlement",
     "Shelf",
     "ShelfEntry",
     "ShelfInfo",

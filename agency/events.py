@@ -61,6 +61,7 @@ class EventType(StrEnum):
     CAPABILITIES_RESOLVED = "capabilities.resolved"
     RUNTIME_WARNING = "runtime.warning"
     MODEL_ASKED = "model.asked"
+    TOOL_WAITING = "tool.waiting"
 
 
 EventData = Mapping[str, JsonValue]
@@ -309,6 +310,12 @@ def _described(image: Image) -> JsonValue:
 def tool_error(name: str, call_id: str, error: str, kind: FailureKind | Literal["canceled"]) -> NewEvent:
     data: dict[str, JsonValue] = {"toolName": name, "callId": call_id, "error": preview(error), "kind": kind}
     return NewEvent(EventType.TOOL_ERROR, {**data, "truncated": True} if len(error) > PREVIEW_CHARS else data)
+
+
+def tool_waiting(name: str, call_id: str, about: str, until: int | None) -> NewEvent:
+    """A call waits for the outside; the token that settles it is no part of this."""
+    data: dict[str, JsonValue] = {"toolName": name, "callId": call_id, "waitsFor": about}
+    return NewEvent(EventType.TOOL_WAITING, data if until is None else {**data, "deadline": timestamp(until)})
 
 
 def hitl_interrupt(calls: Sequence[tuple[ToolCall, Hidden]]) -> NewEvent:

@@ -57,6 +57,7 @@ class ThreadHandle:
     decide = remote(Thread.decide, keyed=True)
     approve = remote(Thread.approve, keyed=True)
     deny = remote(Thread.deny, keyed=True)
+    settle = remote(Thread.settle)
     cancel = remote(Thread.cancel, done=WrongState)
     pause = remote(Thread.pause, done=WrongState)
     resume = remote(Thread.resume, done=WrongState)
@@ -149,8 +150,8 @@ class ThreadHandle:
         while True:
             left = WAIT_PIECE if deadline is None else min(WAIT_PIECE, deadline - loop.time())
             run = await self._run(wait=max(left, 0.0))
-            for_child = run.meta.pause_reason == "subagent" and run.meta.waiting_for is None
-            waits = run.status == "running" or for_child
+            elsewhere = run.meta.pause_reason in ("subagent", "outside") and run.meta.waiting_for is None
+            waits = run.status == "running" or elsewhere
             if not waits or left < WAIT_PIECE:
                 return run
 

@@ -126,6 +126,7 @@ THREAD_OPERATIONS = operations(
     Thread.decide,
     Thread.approve,
     Thread.deny,
+    Thread.settle,
     Thread.cancel,
     Thread.pause,
     Thread.resume,

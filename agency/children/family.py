@@ -30,7 +30,7 @@ TOO_LATE = "it did not end in time and was canceled"
 
 
 class Settle(Protocol):
-    """Give a call that waits for children its result; commits the draft."""
+    """Give a call that waits for children, or for the outside, its result; commits the draft."""
 
     def __call__(self, draft: Draft, run: int, effect: int, call: str, outcome: Settled) -> None: ...
 

@@ -21,6 +21,6 @@ class Waiting:
 
     def over(self, run: RunEnvelope) -> bool:
         """Whether the run has ended or needs a person, or time is up."""
-        for_child = run.meta.pause_reason == "subagent" and run.meta.waiting_for is None
-        goes_on = run.status == "running" or for_child
+        elsewhere = run.meta.pause_reason in ("subagent", "outside") and run.meta.waiting_for is None
+        goes_on = run.status == "running" or elsewhere
         return not goes_on or self.piece == 0.0

@@ -16,6 +16,7 @@ from agency.define.asides import Aside, AsksModels, AsksNothing, Place, model_of
 from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.options import NO_OPTIONS, RunOptionFields, RunOptions, as_options
 from agency.define.output import OutputType
+from agency.define.outside import IssuesNone, IssuesTokens, OutsideWait
 from agency.errors import ToolError
 from agency.events import subagent_spawned
 from agency.messages import MESSAGE_CHARS, Message
@@ -26,7 +27,7 @@ from agency.shelves.interface import ShelfStore
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
 from agency.store.timers import set_timer
-from agency.turn.outcomes import Deferred
+from agency.turn.outcomes import Deferred, WaitsFor
 
 
 @dataclass(slots=True)
@@ -56,12 +57,14 @@ class ToolContext:
     asks: AsksModels = field(default_factory=AsksNothing)
     options: RunOptions = NO_OPTIONS
     """Those of the run."""
+    tokens: IssuesTokens = field(default_factory=IssuesNone)
     starting: set[str] = field(default_factory=set)
     """The children that calls which run just now have started."""
     returned_files: dict[str, str | bytes] = field(default_factory=dict)
     """What came with the call's `ToolResult`; the agent keeps it, if it keeps files."""
     spawned: bool = False
-    deferred: bool = False
+    deferred: set[WaitsFor] = field(default_factory=set)
+    """What the call may wait for, by what the tool has asked of this context."""
     sent: int = 0
 
     @property
@@ -101,6 +104,16 @@ class ToolContext:
         question = question_of(asked, system=system, model=model, params=params, output=output)
         return await self.asks.ask(self.place, question, model_of(output))
 
+    async def wait_outside(self, about: str, *, timeout_ms: int) -> OutsideWait:
+        """Have this call wait for something outside, which settles it by the wait's `token`: `Thread.settle`, or a
+        request to the gateway. The tool hands the token out, and returns what this returns.
+
+        `about` says for what, to people; after `timeout_ms` the call fails as timed out. The token is on disk before
+        you get it, so what settles it at once is in time. It is a secret: put it into no result, message or log.
+        """
+        self.deferred.add("outside")
+        return await self.tokens.issue(self.store.run, self.effect, self.call_id, about, timeout_ms)
+
     def spawn(
         self,
         agent: str | Blueprint,
@@ -121,7 +134,7 @@ class ToolContext:
         child, and the child's id follows from the call, so that a repeated call makes no second one.
         """
         self._start(agent, message, timeout_ms, files, returns, as_options(options), background=False)
-        self.deferred = True
+        self.deferred.add("child")
         return Deferred(waits_for="child")
 
     def spawn_in_background(
@@ -160,7 +173,7 @@ class ToolContext:
         rows.add_wait(self.store, wait)
         if timeout_ms is not None:
             set_timer(self.store, wait.timer, now_ms() + timeout_ms)
-        self.deferred = True
+        self.deferred.add("child")
         return Deferred(waits_for="child")
 
     def cancel_child(self, child_thread_id: str) -> None:

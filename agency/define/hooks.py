@@ -21,6 +21,7 @@ from agency.approvals.rules import Policy
 from agency.children import rows
 from agency.define.asides import Aside, AsksModels, Place, model_of, question_of
 from agency.define.blueprint import Blueprint, ModelChoice
+from agency.define.hook_timers import HookTimers
 from agency.define.options import RunOptions
 from agency.define.output import OutputType
 from agency.define.tools import Tool
@@ -104,6 +105,11 @@ class HookContext(Generic[Config, Options]):
         after a crash makes the same writes once more, and they change nothing."""
         return Shelf.of(self.shelves(), name, f"{self.thread.id}.{self.run_id or ''}.{self.owner}")
 
+    @property
+    def timers(self) -> HookTimers:
+        """The middleware's own timers: `set(name, at)`, `cancel(name)`. When one is due, `on_timer` is called."""
+        return HookTimers(self.store, self.owner)
+
     def children(self) -> list[ChildLink]:
         """The threads that this one has started, oldest first."""
         return [_link(child) for child in rows.children(self.store)]
@@ -119,12 +125,16 @@ class HookContext(Generic[Config, Options]):
         `meta.warnings`. `kind` is a stable word, such as `cache_lost`."""
         self.store.warn(kind, message)
 
-    def inject(self, role: Literal["user", "system"], content: str, *, transient: bool = False) -> None:
-        """Add a user or system message; it joins the conversation at the next checkpoint of a run."""
+    def inject(
+        self, role: Literal["user", "system"], content: str, *, transient: bool = False, next_run: bool = False
+    ) -> None:
+        """Add a user or system message; it joins the conversation at the next checkpoint of a run. With `next_run` it
+        starts a run, now or after the one in progress; not in a child, whose runs only callers start."""
         if role not in ("user", "system"):
             raise ValueError(f"a hook adds user or system messages, not {role}")
         said = sayable_text(content)
-        self.store.post(Message(role=role, content=said, origin=self.owner, transient=transient))
+        message = Message(role=role, content=said, origin=self.owner, transient=transient)
+        self.store.post(message, "next_run" if next_run else "next_step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +343,10 @@ class Middleware(Generic[Config, Options]):
 
     async def on_child_report(self, ctx: HookContext[Config, Options], child: ChildReport) -> None:
         """A child thread has reported."""
+
+    async def on_timer(self, ctx: HookContext[Config, Options], name: str) -> None:
+        """A timer that the middleware has set (`ctx.timers.set`) is due. This is called at least once, also after a
+        restart: again, if the process dies before what this has staged is on disk. What it raises is logged."""
 
     def check(self, config: Config, agents: Mapping[str, object]) -> None:
         """Raise `DefinitionError` if the section does not fit the system; when the system is first used."""

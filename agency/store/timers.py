@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple, get_args
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 
-TimerKind = Literal["sleep", "approval", "child", "wait"]
+TimerKind = Literal["sleep", "approval", "child", "wait", "outside", "hook"]
 
 
 class Timer(NamedTuple):
     """What happens when it is due: a retry (`sleep`) or an undecided approval of an effect (`run`, `effect`), the end
-    of a child's time (`key`: its token), or the end of a call's wait for children (all three; `key`: the call)."""
+    of a child's time (`key`: its token), the end of a call's wait for children (all three; `key`: the call) or for the
+    outside (`key`: the digest of its token), or a hook (`key`: the middleware and its name for the timer)."""
 
     kind: TimerKind
     run: int = 0
@@ -24,8 +25,8 @@ class Timer(NamedTuple):
         match self.kind:
             case "sleep" | "approval":
                 return f"{self.kind}:{self.run}.{self.effect}"
-            case "child":
-                return f"child:{self.key}"
+            case "child" | "outside" | "hook":
+                return f"{self.kind}:{self.key}"
             case "wait":
                 return f"wait:{self.run}.{self.effect}.{self.key}"
 
@@ -37,7 +38,7 @@ class Timer(NamedTuple):
             case "sleep" | "approval":
                 run, effect = rest.split(".")
                 return cls(kind, int(run), int(effect))
-            case "child":
+            case "child" | "outside" | "hook":
                 return cls(kind, key=rest)
             case "wait":
                 run, effect, call = rest.split(".", 2)
@@ -50,8 +51,12 @@ def set_timer(draft: Draft, timer: Timer, due: int) -> None:
     draft.sets_timer = True
 
 
-def drop_timer(draft: Draft, timer: Timer) -> None:
-    draft.execute("DELETE FROM timers WHERE name = ?", (timer.name,))
+def drop_timer(draft: Draft, timer: Timer, due: int | None = None) -> None:
+    """With `due`, only if it is not later than that."""
+    if due is None:
+        draft.execute("DELETE FROM timers WHERE name = ?", (timer.name,))
+    else:
+        draft.execute("DELETE FROM timers WHERE name = ? AND due <= ?", (timer.name, due))
 
 
 def drop_timers(draft: Draft, *kinds: TimerKind) -> None:

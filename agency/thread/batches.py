@@ -15,7 +15,7 @@ from agency import events
 from agency.clock import now_ms
 from agency.define.tools import Tool
 from agency.errors import HookFailed
-from agency.store import records
+from agency.store import records, tokens
 from agency.store.draft import NOTHING, Draft
 from agency.store.store import ThreadStore
 from agency.thread.calls import IN_DOUBT, STOPPED, CallRunner, in_doubt, is_doubtful
@@ -99,6 +99,8 @@ class BatchRunner:
         self._commit = commit
         self._finish = finish
         self._batch: CallBatch | None = None
+        self.with_tokens = tokens.calls_with_tokens(store)
+        """The calls, by run, effect and id, that have handed out tokens and may still be settled by them."""
         self._unfinished: int | None = None
         """The effect of the batch that was under way when the thread was last open, until it is taken up."""
 
@@ -222,6 +224,8 @@ class BatchRunner:
         except sqlite3.Error as error:  # another call of the batch has written since it tried this out
             draft = self._store.draft(batch.run)
             outcome = Failure(kind="execution", message=f"{type(error).__name__}: {error}")
+        if (batch.run, batch.effect, call.id) in self.with_tokens:
+            outcome = self._after_tokens(draft, batch, call, outcome)
         emit_end(draft, call, outcome)
         batch.outcomes[call.id] = outcome
         batch.running -= 1
@@ -234,6 +238,26 @@ class BatchRunner:
         if batch.running == 0 and not self._loop.stopped:
             self._begin(draft, batch)
         self._commit(draft)
+
+    def _after_tokens(self, draft: Draft, batch: CallBatch, call: PendingCall, outcome: CallOutcome) -> CallOutcome:
+        """The outcome of a call that has handed out tokens. If one was settled while the tool ran, that is it; if the
+        tool does not wait after all, its tokens settle nothing more."""
+        if isinstance(outcome, Deferred) and outcome.waits_for == "outside":
+            early = tokens.early_outcome(self._store, batch.run, batch.effect, call.id)
+            if early is None:
+                return outcome
+            outcome = early
+        self.with_tokens.discard((batch.run, batch.effect, call.id))
+        tokens.close_tokens_of(draft, batch.run, batch.effect, call.id)
+        return outcome
+
+    def waits_outside(self, run: int, effect: int, call: str) -> bool:
+        """Whether a call of the batch under way waits for the outside, while others still run."""
+        batch = self._batch
+        if batch is None or (batch.run, batch.effect) != (run, effect):
+            return False
+        outcome = batch.outcomes.get(call)
+        return isinstance(outcome, Deferred) and outcome.waits_for == "outside"
 
     def _end(self, draft: Draft, batch: CallBatch) -> None:
         self._batch = None
@@ -273,3 +297,5 @@ def emit_end(draft: Draft, call: PendingCall, outcome: CallOutcome) -> None:
             draft.emit(events.tool_error(call.call.name, call.id, outcome.text, kind))
         case Canceled():
             draft.emit(events.tool_error(call.call.name, call.id, outcome.text, "canceled"))
+        case Deferred(waits_for="outside", about=about, until=until):
+            draft.emit(events.tool_waiting(call.call.name, call.id, about, until))

@@ -13,6 +13,7 @@ from agency.codes import USED_UP
 from agency.define.asides import AsksModels, AsksNothing, Place
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.outside import IssuesNone, IssuesTokens, OutsideWait
 from agency.define.results import ToolResult
 from agency.define.system import declared_by
 from agency.define.tools import Tool
@@ -67,6 +68,8 @@ class CallRunner:
         self._starting: set[str] = set()
         self.asks: AsksModels = AsksNothing()
         """What tools ask models by; the driver sets it."""
+        self.tokens: IssuesTokens = IssuesNone()
+        """What lets calls wait for the outside; the driver sets it, too."""
 
     async def run(
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None
@@ -155,6 +158,7 @@ class CallRunner:
             secrets=declared_by(tool),
             place=Place(f"{pending.key}.{pending.attempt}", pending.call.name, pending.id),
             asks=self.asks,
+            tokens=self.tokens,
             starting=self._starting,
             options=self._pipeline.options,
         )
@@ -164,8 +168,8 @@ class CallRunner:
         try:
             work = perform(tool, args, context) if tool.ray is None else self._runtime.offload(tool, args, context)
             outcome = await (work if timeout is None else within(timeout, work))
-            if isinstance(outcome, Deferred) and not (context.deferred and outcome.waits_for == "child"):
-                message = f"{tool.name} returned a Deferred that is neither from ctx.spawn nor from ctx.wait_for"
+            if isinstance(outcome, Deferred) and outcome.waits_for not in context.deferred:
+                message = f"{tool.name} returned a Deferred that no method of the context has given it"
                 return Failure(kind="execution", message=message)
             context.store.remove_secrets(mark)
             context.store.try_out(mark)
@@ -233,8 +237,10 @@ def as_outcome(result: object, context: ToolContext) -> CallOutcome:
     match result:
         case Deferred():
             return result
+        case OutsideWait(about=about, deadline=deadline):
+            return Deferred(waits_for="outside", about=about, until=deadline)
         case Finish(value=value):
-            return replace(_success(value), control=Finish(value=sayable(from_json(to_json(value)))))
+            return replace(success_of(value), control=Finish(value=sayable(from_json(to_json(value)))))
         case Handoff(thread_id=thread_id):
             other = sayable_text(str(thread_id))
             return Success(content=f"handed off to {other}", control=Handoff(other))
@@ -246,7 +252,7 @@ def as_outcome(result: object, context: ToolContext) -> CallOutcome:
         case ToolResult():
             return _taken_apart(result, context)
         case _:
-            return _success(result)
+            return success_of(result)
 
 
 def without_values(outcome: CallOutcome) -> CallOutcome:
@@ -273,10 +279,10 @@ def _taken_apart(result: ToolResult, context: ToolContext) -> Success | Failure:
     for path, content in files.items():
         free = without_secrets(sayable_text(content)) if isinstance(content, str) else bytes_without_secrets(content)
         context.returned_files[without_secrets(sayable_text(path))] = free
-    return replace(_success(result.content), images=images)
+    return replace(success_of(result.content), images=images)
 
 
-def _success(value: object) -> Success:
+def success_of(value: object) -> Success:
     """A tool that returns nothing has an empty result."""
     if value is None:
         return Success(content="")

@@ -26,6 +26,7 @@ from agency.secrets import free_of_secrets, without_secrets
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
+from agency.store.tokens import close_tokens_of
 from agency.thread.batches import begin, emit_end
 from agency.thread.calls import IN_DOUBT, CallRunner, is_doubtful
 from agency.thread.current_run import Advance, CurrentRun
@@ -103,6 +104,7 @@ class CodeExecutor:
             self._check_awaited(run, effect)
         if outcome.status == "deferred":
             draft = self._store.draft(run)
+            close_tokens_of(draft, run, effect, call.id)
             outcome = Failure(kind="invalid_request", source="runtime", message="code cannot wait for this tool")
         emit_end(draft, call, outcome)
         records.end_call(draft, effect, call.id, outcome)

@@ -82,8 +82,8 @@ class CurrentRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it will go on without a person: it is at work, or waits for its children."""
-        return self.active and self.pause_reason in (None, "subagent")
+        """Whether it will go on without a person: it is at work, or waits for its children or the outside."""
+        return self.active and self.pause_reason in (None, "subagent", "outside")
 
     @property
     def pause_requested(self) -> bool:
@@ -104,12 +104,12 @@ class CurrentRun:
         """Whether this effect still waits for its answer; its run may have ended meanwhile, and another begun."""
         return run == self.n and self._machine is not None and self._machine.outstanding == effect
 
-    def awaits_child(self, run: int, effect: int, call_id: str) -> PendingCall | None:
-        """The call, if it still waits for its children."""
+    def awaits_call(self, run: int, effect: int, call_id: str) -> PendingCall | None:
+        """The call, if it still waits for its children or for the outside."""
         state = self.waiting_tools if run == self.n else None
         if state is None or state.effect != effect:
             return None
-        return next((call for call in state.deferred("child") if call.id == call_id), None)
+        return next((call for call in state.deferred("child", "outside") if call.id == call_id), None)
 
     def seconds_left(self) -> float | None:
         """How much of its time limit is left."""

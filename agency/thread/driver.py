@@ -48,6 +48,7 @@ from agency.thread.feed import Feed
 from agency.thread.inbox import RunTerms, starts_run, terms_of
 from agency.thread.model_calls import ModelCaller
 from agency.thread.model_effects import ModelEffects
+from agency.thread.outside import Outside
 from agency.thread.pipeline import Pipeline
 from agency.thread.run_endings import RunEndings, aborted_by
 from agency.thread.stopping import Stopping
@@ -99,12 +100,13 @@ class Driver:
         budget, alive = self._models.used_up_budget, lambda: self.error is None
         pipeline.asks = calls.asks = Asides(store, run, caller, budget, advance, alive)
         self.stopping = Stopping(store, run, loop, self._batches, family, self._models.used, advance)
-        self.timers = Timers(store, run, family, commit, advance)
+        self.outside = calls.tokens = Outside(store, run, thread, self._batches, self._settle_call, commit)
+        self.timers = Timers(store, run, family, self.outside, commit, advance, pipeline, self.take)
 
     @property
     def performing(self) -> bool:
         """Whether a model, a tool or a hook is at work for the run, or the run is being stopped."""
-        return self._loop.busy or self.stopping.busy or self._endings.busy
+        return self._loop.busy or self.stopping.busy or self._endings.busy or self.timers.busy
 
     @property
     def compacting(self) -> bool:
@@ -363,10 +365,10 @@ class Driver:
         self.advance(draft, [answer] if failed_hook is None else [answer, aborted_by(failed_hook)])
 
     def _settle_call(self, draft: Draft, run: int, effect: int, call: str, outcome: Settled) -> None:
-        """A call that waits for children has its result."""
+        """A call that waits for children, or for the outside, has its result."""
         if self._batches.take_result(draft, run, effect, call, outcome):
             return
-        pending = self.run.awaits_child(run, effect, call)
+        pending = self.run.awaits_call(run, effect, call)
         if pending is None:
             self.commit(draft)
             return

@@ -29,10 +29,12 @@ class RunTerms(Wire):
 
 
 def starts_run(thread: ThreadMetadata, posted: Sequence[Posted]) -> bool:
-    """Whether one of these is a reason for a new run. What only middleware have said is none; and a child has reported
-    to its parent when its run has ended, so only a caller can start another."""
-    starts = {None} if thread.parent is not None else {None, NOTE_ORIGIN, AGENT_ORIGIN}
-    return any(post.message.origin in starts for post in posted)
+    """Whether one of these is a reason for a new run. What middleware have said is none, unless they said it for the
+    next run; and a child has reported to its parent when its run has ended, so only a caller can start another."""
+    if thread.parent is not None:
+        return any(post.message.origin is None for post in posted)
+    starts = {None, NOTE_ORIGIN, AGENT_ORIGIN}
+    return any(post.message.origin in starts or post.when == "next_run" for post in posted)
 
 
 def terms_of(posted: Sequence[Posted]) -> RunTerms:

@@ -69,6 +69,7 @@ Hook = Literal[
     "on_tool_error",
     "on_resume",
     "on_child_report",
+    "on_timer",
     "state",
 ]
 
@@ -308,6 +309,12 @@ class Pipeline:
     async def on_child_report(self, draft: Draft, run_id: str, child: ChildReport) -> None:
         for mw in self._by_hook["on_child_report"]:
             await run_hook("on_child_report", mw.on_child_report, self.context(mw, draft, run_id), child)
+
+    async def on_timer(self, draft: Draft, run_id: str | None, owner: str, name: str) -> None:
+        """Tell a middleware that its timer is due, if it is still one of the agent's."""
+        for mw in self._by_hook["on_timer"]:
+            if mw.name == owner:
+                await run_hook("on_timer", mw.on_timer, self.context(mw, draft, run_id), name)
 
     async def state(self, draft: Draft) -> dict[str, JsonValue]:
         merged: dict[str, JsonValue] = {}

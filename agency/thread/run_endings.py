@@ -25,6 +25,7 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.store.timers import drop_timers
+from agency.store.tokens import close_all_tokens
 from agency.thread.current_run import CurrentRun
 from agency.thread.files import files_for_parent
 from agency.thread.pipeline import Pipeline
@@ -77,6 +78,7 @@ class RunEndings:
             self._keep_late_messages(draft, drops_queue)
         drop_timers(draft, "sleep", "approval")
         rows.drop_waits(draft)
+        close_all_tokens(draft)
         records.forget_all_calls(draft)
         records.forget_asides(draft)
         if self._pipeline.sees_runs_end:

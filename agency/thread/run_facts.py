@@ -65,6 +65,15 @@ class WaitingFor(Wire):
     reason: str
 
 
+class WaitingCall(Wire):
+    """A call that waits for the outside: for what, and until when."""
+
+    id: str
+    name: str
+    waits_for: str
+    deadline: str | None = None
+
+
 class Activity(Wire):
     """What a run is doing: a model is at work (`streaming`), a `tool` is, middleware make room because the conversation
     is too long (`compacting`), the run waits for a person, a child, a hook or a time (`waiting`), or it has ended
@@ -106,6 +115,24 @@ def warnings_of(stored: Iterable[StoredWarning]) -> tuple[RunWarning, ...]:
 def canceler_of(machine: TurnMachine) -> Canceler | None:
     by = machine.canceled_by
     return None if by is None else Canceler(kind=by.kind, name=by.name)
+
+
+def waiting_calls_of(machine: TurnMachine) -> tuple[WaitingCall, ...]:
+    """The calls that wait for the outside."""
+    state = machine.state
+    if not isinstance(state, WaitingTools):
+        return ()
+    waiting = ((pending, state.outcomes[pending.id]) for pending in state.deferred("outside"))
+    return tuple(
+        WaitingCall(
+            id=pending.id,
+            name=pending.call.name,
+            waits_for=outcome.about,
+            deadline=None if outcome.until is None else timestamp(outcome.until),
+        )
+        for pending, outcome in waiting
+        if outcome.status == "deferred"
+    )
 
 
 def source_of(outcome: TurnOutcome | None) -> ResultSource | None:

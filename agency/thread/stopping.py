@@ -18,6 +18,7 @@ from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.store.timers import drop_timers
+from agency.store.tokens import close_all_tokens
 from agency.thread.batches import BatchRunner, emit_end
 from agency.thread.current_run import Advance, CurrentRun
 from agency.thread.effect_loop import EffectLoop
@@ -106,6 +107,7 @@ class Stopping:
             self._family.cancel_those_of(draft, self._run.n, state.effect)
             self._batches.take_up_to_drop(draft, state)
         drop_timers(draft, "sleep", "approval")
+        close_all_tokens(draft)
         records.forget_all_calls(draft)
         self._advance(draft, self._interruption(draft, known))
 
@@ -117,7 +119,7 @@ class Stopping:
             yield dropped
         for call_id, outcome in known.items():
             effect = self._run.machine.outstanding or 0
-            if (pending := self._run.awaits_child(self._run.n, effect, call_id)) is not None:
+            if (pending := self._run.awaits_call(self._run.n, effect, call_id)) is not None:
                 emit_end(draft, pending, outcome)
                 yield fx.CallSettled(id=effect, at=now_ms(), call_id=call_id, outcome=outcome)
         if self._run.active:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pydantic import TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 from typing_extensions import Unpack
 
 from agency import events
@@ -46,6 +46,7 @@ from agency.thread.files import file_sizes, read_file
 from agency.thread.invocation import Invocation, checked_invocation, checked_key
 from agency.thread.model_calls import ModelCaller
 from agency.thread.openings import openings_of
+from agency.thread.outside import Settlement, settled_by
 from agency.thread.pipeline import Pipeline
 from agency.thread.postman import Postman
 from agency.thread.receiving import ParcelReceiver
@@ -65,6 +66,7 @@ from agency.turn.outcomes import Decision, Deny
 from agency.turn.state import Limits
 from agency.validation import valid
 
+_TOKEN: TypeAdapter[str] = TypeAdapter(str)
 _FILES: TypeAdapter[dict[str, str | bytes]] = TypeAdapter(dict[str, str | bytes])
 
 
@@ -284,6 +286,14 @@ class Thread:
         given = as_decisions({call.id: Deny(reason=reason) for call in self._resuming.pending()})
         digest = request_digest(approved=False, reason=reason)
         await self._resuming.decide(given, checked_key(idempotency_key), digest)
+
+    async def settle(self, token: str, result: JsonValue = None, *, error: str | None = None) -> Settlement:
+        """Give a call that waits for the outside its result, or the `error` that it fails with, by the token that its
+        tool has handed out. A token settles its call once: settling again changes nothing, and the answer says so.
+        Raises `NotFound` if the token is of no call of this thread.
+        """
+        self._driver.check_alive()
+        return self._driver.outside.settle(valid(_TOKEN, token, "token"), settled_by(result, error))
 
     async def cancel(self, *, by: str | None = None) -> None:
         """End the run. Running models and tools are stopped, children too; every call gets a result. Without a run,

@@ -28,11 +28,13 @@ from agency.thread.run_facts import (
     CapabilitiesUsed,
     ResultSource,
     RunWarning,
+    WaitingCall,
     WaitingFor,
     activity_of,
     canceler_of,
     capabilities_used,
     source_of,
+    waiting_calls_of,
     warnings_of,
 )
 from agency.turn.machine import TurnMachine
@@ -136,6 +138,8 @@ class RunMeta(Wire):
     pending_tool_calls: tuple[PendingToolCall, ...] = ()
     waiting_for: WaitingFor | None = None
     """The descendant that waits for a person while this run waits for its children."""
+    waiting_calls: tuple[WaitingCall, ...] = ()
+    """The calls that wait for the outside."""
     result_source: ResultSource | None = None
     canceled_by: Canceler | None = None
     activity: Activity = Activity()
@@ -239,6 +243,7 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnv
             pause_reason=machine.pause_reason,
             pending_tool_calls=pending_approvals(metadata.id, machine.state, tools),
             waiting_for=_waiting_for(machine, beside.person_wait),
+            waiting_calls=waiting_calls_of(machine),
             result_source=source_of(outcome),
             canceled_by=canceler_of(machine),
             activity=activity_of(machine, max(beside.heartbeat_at, machine.now), compacting=beside.compacting),

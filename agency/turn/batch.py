@@ -1,8 +1,9 @@
 """A batch: the calls of one reply, from what the model wrote to a result for every call. Pure functions.
 
 A call of a batch runs, or it has an outcome: a result, or `Deferred` while it waits for a person (`approval`), for a
-child thread (`child`) or for the rest of its batch (`batch`). As long as one call waits for approval, no call of its
-batch runs (decision 4). Results reach the transcript together, in the order of the calls.
+child thread (`child`), for something outside (`outside`) or for the rest of its batch (`batch`). As long as one call
+waits for approval, no call of its batch runs (decision 4). Results reach the transcript together, in the order of the
+calls.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ from agency.turn.outcomes import (
     Respond,
     Settled,
     Success,
+    WaitsFor,
 )
-from agency.turn.state import RetryTools, State, WaitingTools
+from agency.turn.state import PauseReason, RetryTools, State, WaitingTools
 
 IN_BATCH = Deferred(waits_for="batch")
 
@@ -109,7 +111,7 @@ def changed(
         case ToolsAnswered():
             return _answered(state, given)
         case CallSettled():
-            return _child_ended(state, given), []
+            return _settled_late(state, given), []
         case CallsDecided():
             return _decided(state, given)
 
@@ -123,9 +125,9 @@ def _answered(state: WaitingTools, given: ToolsAnswered) -> tuple[WaitingTools, 
     return after, _asked_events(after, given.outcomes)
 
 
-def _child_ended(state: WaitingTools, given: CallSettled) -> WaitingTools:
-    if given.call_id not in {call.id for call in state.deferred("child")}:
-        raise ResultMismatch(f"call {given.call_id!r} does not wait for a child")
+def _settled_late(state: WaitingTools, given: CallSettled) -> WaitingTools:
+    if given.call_id not in {call.id for call in state.deferred("child", "outside")}:
+        raise ResultMismatch(f"call {given.call_id!r} waits neither for a child nor for the outside")
     return replace(state, outcomes={**state.outcomes, given.call_id: given.outcome})
 
 
@@ -203,6 +205,11 @@ def _waits(outcome: CallOutcome) -> str | None:
     return outcome.waits_for if outcome.status == "deferred" else None
 
 
+def pause_reason(deferred: Collection[WaitsFor]) -> PauseReason:
+    """What a run waits for whose calls wait for all of these, and of which none is to run."""
+    return "hitl" if "approval" in deferred else "subagent" if "child" in deferred else "outside"
+
+
 def handed_out(state: State, effect: int) -> set[str]:
     """The calls of a batch that the driver is running, if the run is at that batch."""
     if not isinstance(state, WaitingTools) or state.effect != effect:
@@ -242,7 +249,7 @@ def abandoned(
     told = [
         events.tool_error(pending.call.name, pending.id, instead.text, "canceled")
         for pending in calls
-        if (outcome := outcomes.get(pending.id)) is not None and _waits(outcome) == "child"
+        if (outcome := outcomes.get(pending.id)) is not None and _waits(outcome) in ("child", "outside")
     ]
     return results, told
 

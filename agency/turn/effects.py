@@ -320,7 +320,7 @@ class Woke:
 
 @dataclass(slots=True, kw_only=True)
 class CallSettled:
-    """A call that was deferred to a child thread has its result."""
+    """A call that was deferred to a child thread, or to the outside, has its result."""
 
     id: int
     at: int

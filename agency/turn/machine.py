@@ -358,7 +358,7 @@ class TurnMachine(TurnView):
             # The driver runs some of these calls already: they are handed out again only if others join them.
             self._outgoing.due = self._outgoing.due or not runnable <= batch.handed_out(self._m.state, state.effect)
             self._m.state = after
-            self._set_pause("hitl" if "approval" in deferred else None if runnable else "subagent")
+            self._set_pause(batch.pause_reason(deferred) if "approval" in deferred or not runnable else None)
             return
         self._set_pause(None)
         results = batch.settled(after)

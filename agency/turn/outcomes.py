@@ -14,6 +14,7 @@ from agency.wire import CHECKED
 FailureSource = Literal["runtime", "tool", "middleware", "policy", "cancellation"]
 Risk = Literal["low", "medium", "high"]
 OnTimeout = Literal["deny", "approve"]
+WaitsFor = Literal["approval", "child", "batch", "outside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +105,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
-    """No result yet. It waits for a person, for a child thread, or for the rest of its batch to be let through."""
+    """No result yet. It waits for a person, for a child thread, for the rest of its batch to be let through, or for
+    something outside: for what (`about`), and until when."""
 
     status: Literal["deferred"] = "deferred"
-    waits_for: Literal["approval", "child", "batch"]
+    waits_for: WaitsFor
     asked: Asked | None = None
     """What a person is asked, if it waits for one."""
+    about: str = ""
+    until: int | None = None
 
 
 Settled = Annotated[Success | Failure | Canceled, Field(discriminator="status")]

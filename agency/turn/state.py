@@ -14,14 +14,15 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 from agency.messages import Message, Usage
 from agency.spending import Spent
 from agency.turn.effects import CanceledBy, CheckpointKind, ModelCall, Notice, PendingCall
-from agency.turn.outcomes import Asked, CallOutcome, TurnOutcome
+from agency.turn.outcomes import Asked, CallOutcome, TurnOutcome, WaitsFor
 from agency.wire import Wire
 
 RunStatus = Literal["registered", "running", "paused", "completed", "canceled", "error"]
 """`registered` is a thread that has not run yet."""
 
-PauseReason = Literal["hitl", "subagent", "exhausted", "manual"]
-"""What a paused run waits for: a person's decision, its children, more to spend, or to be resumed by hand."""
+PauseReason = Literal["hitl", "subagent", "exhausted", "manual", "outside"]
+"""What a paused run waits for: a person's decision, its children, more to spend, to be resumed by hand, or what settles
+its calls from outside."""
 
 
 class Limits(Wire):
@@ -86,13 +87,13 @@ class WaitingTools:
     def runnable(self) -> tuple[PendingCall, ...]:
         return tuple(call for call in self.calls if call.id not in self.outcomes)
 
-    def deferred(self, waits_for: Literal["approval", "child", "batch"]) -> list[PendingCall]:
+    def deferred(self, *waits_for: WaitsFor) -> list[PendingCall]:
         return [
             call
             for call in self.calls
             if (outcome := self.outcomes.get(call.id)) is not None
             and outcome.status == "deferred"
-            and outcome.waits_for == waits_for
+            and outcome.waits_for in waits_for
         ]
 
     def asked(self, call_id: str) -> Asked:

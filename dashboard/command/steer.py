@@ -1,13 +1,18 @@
-"""`agency send`, `pause`, `resume` and `cancel`: steer a thread's run at a server."""
+"""`agency send`, `settle`, `pause`, `resume` and `cancel`: steer a thread's run at a server."""
 
 from __future__ import annotations
 
+import sys
+from getpass import getpass
 from typing import Annotated, cast
 
 import typer
+from pydantic import JsonValue
 
+from agency.define.outside import address_of
 from agency.errors import InvalidInput
 from agency.store.draft import When
+from agency.wire import read_json
 from dashboard.command.terminal.console import AsJson, DataDir, app, err, print_json
 from dashboard.command.terminal.targets import AgencyId, ServerUrl, ThreadName, server, the_thread
 
@@ -39,6 +44,35 @@ def send(
         print_json(accepted)
     else:
         err.print(f"{accepted.run_id} is {accepted.status}", highlight=False)
+
+
+@app.command()
+def settle(
+    result: Annotated[str | None, typer.Argument(help="The result of the call: JSON, or text.")] = None,
+    error: Annotated[str | None, typer.Option(help="Fail the call, and tell the model why.")] = None,
+    url: ServerUrl = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Settle a call that waits for the outside. Its token is read from the standard input, because it is a secret and
+    what commands are given as arguments is not."""
+    token = getpass("token: ") if sys.stdin.isatty() else sys.stdin.readline()
+    agency, thread = address_of(token.strip())
+    with server(url, data_dir) as client:
+        settled = client.agency(agency).thread(thread).settle(token.strip(), _read(result), error=error)
+    if as_json:
+        print_json(settled)
+    elif settled.settled:
+        err.print(f"call {settled.call_id} of {agency}/{thread} is settled", highlight=False)
+    else:
+        err.print(f"nothing changed: call {settled.call_id} of {agency}/{thread} was {settled.status}", highlight=False)
+
+
+def _read(result: str | None) -> JsonValue:
+    try:
+        return None if result is None else read_json(result)
+    except ValueError:
+        return result
 
 
 @app.command()

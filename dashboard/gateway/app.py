@@ -27,6 +27,7 @@ from dashboard.gateway.routes import (
     pages,
     providers,
     schedules,
+    settling,
     shelves,
     spending,
     threads,
@@ -70,6 +71,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     for router in routers_of(system):
         app.include_router(router)
     app.include_router(installation.router)
+    app.include_router(settling.router)
     app.include_router(pages.router)
     app.get("/openapi.json", include_in_schema=False)(_document)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it

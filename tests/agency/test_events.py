@@ -28,7 +28,9 @@ PATIENCE = 10.0
 
 
 @tool
-async def act(how: str, ctx: ToolContext) -> str:
+async def act(how: str, ctx: ToolContext) -> object:
+    if how == "wait":
+        return await ctx.wait_outside("nothing much", timeout_ms=20)
     if how == "consult":
         return (await ctx.ask_model("What now?")).text
     if how == "fail":
@@ -98,7 +100,7 @@ async def test_every_event_type_is_emitted_and_stored_ones_are_seen_live_in_orde
     async with LocalRuntime(build(), tmp_path) as runtime:
         thread = await runtime.create("boss")
         watcher = asyncio.create_task(live(thread, seen))
-        for message in ("work", "fail", "consult", "delegate", "error", "trail off", "hang"):
+        for message in ("work", "fail", "consult", "wait", "delegate", "error", "trail off", "hang"):
             await ask(thread, message)
         stored = [event async for event in thread.events(follow=False)]
     await asyncio.wait_for(watcher, PATIENCE)
@@ -176,4 +178,5 @@ def test_event_types_are_stored_by_numbers_that_never_change() -> None:
         "capabilities.resolved",
         "runtime.warning",
         "model.asked",
+        "tool.waiting",
     ]

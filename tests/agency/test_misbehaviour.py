@@ -320,7 +320,7 @@ async def test_a_deferred_result_that_nobody_will_settle_is_a_failure(path: Path
 
     ending = await end_of(clerk([call("wait"), "I see."], wait), path)
     assert (ending.status, ending.data) == ("completed", "I see.")
-    told = "wait returned a Deferred that is neither from ctx.spawn nor from ctx.wait_for"
+    told = "wait returned a Deferred that no method of the context has given it"
     assert ending.results == [f"Error: execution: {told}"]
 
 

@@ -60,7 +60,7 @@ def holding(server: Server, text: str) -> httpx.Client:
     return server.client(Authorization=f"Bearer {text}")
 
 
-OPEN = {"/", "/healthz", "/assets/{name}"}
+OPEN = {"/", "/healthz", "/assets/{name}", "/settle/{token}"}
 
 
 def routes(document: Json) -> list[tuple[str, str]]:
@@ -238,6 +238,7 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
         "/approve": {"approved": True},
         "/invoke": {"messages": message(say("mine now"))},
         "/limits": {"tokens": 1},
+        "/settle": {"token": "agc.thr.guess"},
         "/fork": {},
         "/agents": {"agentType": "clerk"},
         "/blueprints": {"name": "clerk", "prompt": "mine now"},

@@ -23,6 +23,7 @@ from agency import (
     ModelReply,
     ModelRequest,
     OnDelta,
+    OutsideWait,
     RetryPolicy,
     ToolCall,
     ToolContext,
@@ -233,6 +234,37 @@ def crunch_wrongly(how: Literal["told", "raised", "read"], ctx: ToolContext) -> 
 
 
 @tool
+async def consult(question: str, ctx: ToolContext) -> str:
+    """Ask a model aside."""
+    return (await ctx.ask_model(question)).text
+
+
+@tool(ray={"num_cpus": 1})
+async def consult_in_a_task(question: str, ctx: ToolContext) -> str:
+    """Ask a model aside, from a Ray task."""
+    return (await ctx.ask_model(question)).text
+
+
+@tool
+async def await_payment(ledger: str, ctx: ToolContext, timeout_ms: int = 3_600_000) -> OutsideWait:
+    """Wait for the outside; the token is in the ledger."""
+    wait = await ctx.wait_outside("the payment", timeout_ms=timeout_ms)
+    _hand_out(ledger, wait.token)
+    return wait
+
+
+def _hand_out(ledger: str, token: str) -> None:
+    with Path(ledger).open("a") as tokens:
+        tokens.write(f"{token}\n")
+
+
+@tool(ray={"num_cpus": 1})
+async def await_payment_in_a_task(ctx: ToolContext) -> OutsideWait:
+    """Wait for the outside, from a Ray task."""
+    return await ctx.wait_outside("the payment", timeout_ms=3_600_000)
+
+
+@tool
 async def shelve(shelf: str, path: str, text: str, ctx: ToolContext) -> str:
     """Write to a shelf of the agency."""
     return (await ctx.shelf(shelf).write(path, text)).version
@@ -261,6 +293,10 @@ system = (
     .add_tool(crunch_once)
     .add_tool(crunch_too_long)
     .add_tool(crunch_wrongly)
+    .add_tool(consult)
+    .add_tool(consult_in_a_task)
+    .add_tool(await_payment)
+    .add_tool(await_payment_in_a_task)
     .add_tool(shelve)
     .add_tool(shelve_in_a_task)
     .add_agent(name="clerk", description="Does what it is told.", prompt="clerk")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from agency.api import bodies as api
+from agency.api.settling import SettleBody
 from agency.api.tenancy import ThreadSummary
 from agency.client.operation import Resource, asks, follows, makes_thread
 from agency.client.request import (
@@ -30,6 +32,7 @@ from agency.events import Event
 from agency.metadata import ThreadMetadata
 from agency.store.draft import When
 from agency.thread.call_records import CallRecord
+from agency.thread.outside import Settlement
 from agency.thread.views import Accepted, RunEnvelope
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
@@ -158,6 +161,12 @@ class ThreadOperations(Resource):
             f"{self._path}/approve",
             body(api.ApproveBody, decisions=decisions, idempotency_key=idempotency_key or key()),
         )
+
+    @asks
+    def settle(self, token: str, result: JsonValue = None, *, error: str | None = None) -> Request[Settlement]:
+        """Give a call that waits for the outside its result or its error, by the token that its tool has handed out. A
+        token settles once: settling again changes nothing, and the answer says so."""
+        return post(Settlement, f"{self._path}/settle", body(SettleBody, token=token, result=result, error=error))
 
     @asks
     def cancel(self) -> Request[None]:

@@ -97,6 +97,8 @@ class RunDisplay:
                 self._ended(shown, call, event.ts, ("✗", "red"), error)
             case EventType.HITL_INTERRUPT, _:
                 self._say(shown)
+            case EventType.TOOL_WAITING, {"toolName": str(name), "waitsFor": str(what)}:
+                self._line(shown, ("⏳ ", "yellow"), f"{name} waits for {one_line(what)}")
             case EventType.HITL_RESUME, {"decisions": dict(decisions)}:
                 self._line(shown, ("✋ ", "yellow"), ", ".join(one_line(str(each)) for each in decisions.values()))
             case EventType.SUBAGENT_COMPLETED, {"childThreadId": str(child), "status": str(status), "result": result}:

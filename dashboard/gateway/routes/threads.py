@@ -11,11 +11,13 @@ from actors import ThreadHandle
 from actors.host.system_agent import WAIT_MOST
 from agency.api import bodies as api
 from agency.api.conversation import as_messages
+from agency.api.settling import SettleBody
 from agency.api.tenancy import ThreadSummary
 from agency.errors import InvalidInput, WrongState
 from agency.events import OURS
 from agency.metadata import ThreadMetadata
 from agency.thread.call_records import CallRecord
+from agency.thread.outside import Settlement
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
 from dashboard.gateway.access import Admin, AnyPrincipal, Operator, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
@@ -201,6 +203,13 @@ async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId,
     else:
         await thread.deny(body.reason, idempotency_key=key)
     return api.Ok()
+
+
+@router.post("/agent/{thread_id}/settle", dependencies=[Operator], responses=refusals(404))
+async def settle(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: SettleBody) -> Settlement:
+    """Give a call that waits for the outside its result or its error, by the token that its tool has handed out. A
+    token settles once: a second request changes nothing, and its answer says so."""
+    return await cluster.thread(agency_id, thread_id).settle(body.token, body.result, error=body.error)
 
 
 @router.post("/agent/{thread_id}/cancel", dependencies=[Operator], responses=refusals(404))

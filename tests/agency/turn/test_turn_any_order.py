@@ -132,7 +132,7 @@ class Batch:
 
     effect: int
     order: list[str]
-    waits: dict[str, Literal["approval", "child", "batch"]] = field(default_factory=dict)
+    waits: dict[str, out.WaitsFor] = field(default_factory=dict)
     results: dict[str, out.Settled] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     approved: set[str] = field(default_factory=set)

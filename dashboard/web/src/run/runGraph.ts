@@ -123,6 +123,9 @@ class Building {
       case "tool.error":
         this.#endCall(event, data.kind === "canceled" ? "canceled" : "failed");
         break;
+      case "tool.waiting":
+        this.#waits(event);
+        break;
       case "hitl.interrupt":
         this.#ask(event);
         break;
@@ -164,7 +167,7 @@ class Building {
   }
 
   #paused(event: ThreadEvent): void {
-    if (this.#run) this.#note(this.#run, event, event.data.reason === "subagent" ? "running" : "waiting");
+    if (this.#run) this.#note(this.#run, event, ["subagent", "outside"].includes(text(event.data.reason)) ? "running" : "waiting");
   }
 
   #endRun(event: ThreadEvent, status: NodeStatus): void {
@@ -240,6 +243,14 @@ class Building {
     const call = known ?? this.#addCall(event, id); // one that was refused never began
     if (known) call.seqs.push(event.seq);
     close(call, event, status);
+  }
+
+  /** A call waits for the outside. */
+  #waits(event: ThreadEvent): void {
+    const call = this.#calls.get(text(event.data.callId));
+    if (!call) return;
+    this.#note(call, event, "waiting");
+    call.detail = `waits for ${text(event.data.waitsFor)}`;
   }
 
   #ask(event: ThreadEvent): void {

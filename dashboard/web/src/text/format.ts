@@ -10,6 +10,7 @@ const PAUSED: Record<PauseReason, [Tone, string]> = {
   subagent: ["running", "waits for subagents"],
   exhausted: ["wait", "limit reached"],
   manual: ["wait", "paused"],
+  outside: ["running", "waits for the outside"],
 };
 
 const STATUSES: Record<RunStatus, [Tone, string]> = {

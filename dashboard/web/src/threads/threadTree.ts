@@ -87,7 +87,7 @@ function filterOf(status: RunStatus, reason: ThreadSummary["reason"]): Filter | 
     case "queued":
       return "running";
     case "paused":
-      return reason === "subagent" ? "running" : "waiting";
+      return reason === "subagent" || reason === "outside" ? "running" : "waiting";
     case "completed":
     case "canceled":
       return "ended";

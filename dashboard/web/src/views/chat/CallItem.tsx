@@ -24,7 +24,8 @@ const STATES: Record<CallState, [Tone, string]> = {
 
 /** A call of a tool: in one line, with all of it inside, and the thread of a subagent opened in place. */
 export function CallItem({ agency, call }: { agency: string; call: Call }) {
-  const [tone, words] = STATES[call.state];
+  const [tone, told] = STATES[call.state];
+  const words = call.state === "running" && call.waitsFor ? `waits for ${call.waitsFor}` : told;
   return (
     <li className={css.call} data-call={call.state}>
       <details>

@@ -14,6 +14,8 @@ export interface Call {
   /** From its start to its end, as far as events say; of one that runs, when it began. */
   ms: number | null;
   startedAt: string | null;
+  /** What it waits for, outside. */
+  waitsFor: string | null;
 }
 
 /** What a reply took. */
@@ -87,6 +89,8 @@ interface Noted {
   ms: number | null;
   state: "running" | "done" | "failed";
   text: string | null;
+  /** What it waits for, outside. */
+  waitsFor: string | null;
 }
 
 /** What events tell of each call; of calls with the same id, of the latest. */
@@ -94,7 +98,9 @@ function notedCalls(events: readonly ThreadEvent[]): Map<string, Noted> {
   const noted = new Map<string, Noted>();
   for (const { type, ts, data } of events) {
     const id = data.callId as string;
-    if (type === "tool.started") noted.set(id, { startedAt: ts, ms: null, state: "running", text: null });
+    if (type === "tool.started") noted.set(id, { startedAt: ts, ms: null, state: "running", text: null, waitsFor: null });
+    const begun = noted.get(id);
+    if (type === "tool.waiting" && begun) begun.waitsFor = data.waitsFor as string;
     if (type !== "tool.output" && type !== "tool.error") continue;
     const startedAt = noted.get(id)?.startedAt ?? ts;
     const ms = noted.has(id) ? Date.parse(ts) - Date.parse(startedAt) : null;
@@ -104,6 +110,7 @@ function notedCalls(events: readonly ThreadEvent[]): Map<string, Noted> {
       ms,
       state: failed ? "failed" : "done",
       text: asText(failed ? data.error : data.output),
+      waitsFor: null,
     });
   }
   return noted;
@@ -124,6 +131,7 @@ function asCall(id: string, name: string, args: Json, noted: Noted | undefined, 
     child: child ?? null,
     ms: noted?.ms ?? null,
     startedAt: noted?.startedAt ?? null,
+    waitsFor: noted?.waitsFor ?? null,
   };
 }
 
