@@ -205,6 +205,10 @@ class LocalRuntime:
     def shelves(self) -> ShelfStore:
         return self._shelves
 
+    async def is_paused(self, thread_id: str, reason: str) -> bool:
+        known = self._threads.get(thread_id)
+        return known is None or not known.alive or known.run_state().reason == reason
+
     async def deliver(self, parcel: AnyParcel) -> None:
         match parcel:
             case Spawn():

@@ -63,6 +63,9 @@ class Runtime(Protocol):
     def shelves(self) -> ShelfStore:
         """What outlives the thread, of its agency and no other. Asked for every call, so it opens nothing."""
 
+    async def is_paused(self, thread_id: str, reason: str) -> bool:
+        """Whether another thread of the family is paused for this reason, or that cannot be known now."""
+
     async def deliver(self, parcel: AnyParcel) -> None:
         """Hand a parcel to its addressee. Returns once the addressee has it on disk; raises to be tried again."""
 

@@ -37,6 +37,7 @@ from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
 from agency.shelves.interface import ShelfStore
 from agency.spending import Spent
+from agency.thread.views import RunState
 from agency.turn.outcomes import CallOutcome
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,13 @@ class ThreadRuntime:
 
     async def _ask_allowance(self, thread_id: str, spent: Spent) -> str | None:
         return await AgencyCalls(self._host.caller.remote, self._agency).allowance(thread_id, spent)
+
+    async def is_paused(self, thread_id: str, reason: str) -> bool:
+        try:
+            state: RunState = await self._host.caller.call(Address(self._agency, thread_id), "run_state")
+        except (NotFound, Unavailable):
+            return True
+        return state.reason == reason
 
     async def offload(self, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
         return await tasks.offload(self._host.name, self._host.settings, tool, args, context)

@@ -55,6 +55,9 @@ class ParkedRuntime:
     def shelves(self) -> ShelfStore:
         raise WrongState("nothing of a parked thread runs")
 
+    async def is_paused(self, thread_id: str, reason: str) -> bool:
+        return True  # it cannot be known
+
     async def deliver(self, parcel: AnyParcel) -> None:
         raise WrongState("it is delivered when the thread is next awake")
 

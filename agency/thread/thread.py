@@ -375,8 +375,12 @@ class Thread:
         needs one if it waits for a descendant that does: `meta.waiting_for` names that."""
         try:
             async with asyncio.timeout(timeout):
-                while self._busy() and not self._waits_for_person():
-                    await self._feed.wait()
+                while self._busy():
+                    told = self._person_wait()
+                    if told is not None and await self._still_waits(told):
+                        break
+                    if self._person_wait() == told:  # nothing has come meanwhile
+                        await self._feed.wait()
         except TimeoutError:
             pass
         self._driver.check_alive()
@@ -465,9 +469,13 @@ class Thread:
             self._postman.start()
         self._announcer.committed(draft)
 
-    def _waits_for_person(self) -> bool:
-        """Whether the run waits for children, one of which waits for a person."""
-        return self._run.pause_reason == "subagent" and self._driver.person_waits.first is not None
+    def _person_wait(self) -> PersonWait | None:
+        """The descendant that waits for a person, if the run waits for it."""
+        return self._driver.person_waits.first if self._run.pause_reason == "subagent" else None
+
+    async def _still_waits(self, told: PersonWait) -> bool:
+        """Whether a descendant waits as it has told: a person may have decided, and word of that is on its way."""
+        return told.reason is not None and await self._runtime.is_paused(told.thread_id, told.reason)
 
     def _busy(self) -> bool:
         """Whether the run will go on without a person."""

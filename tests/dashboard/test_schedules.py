@@ -94,7 +94,9 @@ async def test_what_is_run_now_obeys_what_is_going_on(http: httpx.Client, agency
 
 def test_schedules_are_made_listed_changed_and_deleted(http: httpx.Client, path: str) -> None:
     made = make(http, path, **DAILY, limits={"turns": 3}, idempotencyKey="daily")
-    assert http.post(path, json=body(**DAILY, idempotencyKey="daily")).json() == made
+    assert http.post(path, json=body(**DAILY, limits={"turns": 3}, idempotencyKey="daily")).json() == made
+    other = http.post(path, json=body(**DAILY, idempotencyKey="daily"))
+    assert (other.status_code, other.json()["code"]) == (409, "ERR_IDEMPOTENCY")
     assert (made["status"], made["overlap"], made["catchUp"], made["limits"]["turns"]) == ("active", "skip", "one", 3)
     other = make(http, path, kind="interval", everyMs=86_400_000)
     page = http.get(path, params={"limit": 1}).json()

@@ -25,7 +25,7 @@ async def list_schedules(
     return await cluster.agency(agency_id).schedules(after, limit)
 
 
-@router.post("", status_code=status.HTTP_201_CREATED, dependencies=[Admin], responses=refusals(404))
+@router.post("", status_code=status.HTTP_201_CREATED, dependencies=[Admin], responses=refusals(404, 409))
 async def create_schedule(cluster: TheCluster, agency_id: AgencyId, body: api.NewSchedule) -> ScheduleInfo:
     """Create a schedule: `once` at a time, at an `interval`, or by `cron` in a time zone."""
     key = body.idempotency_key

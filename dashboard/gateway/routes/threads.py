@@ -86,7 +86,7 @@ async def delete_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: Thr
     "/agent/{thread_id}/invoke",
     status_code=status.HTTP_202_ACCEPTED,
     dependencies=[Operator],
-    responses=refusals(404),
+    responses=refusals(404, 409),
 )
 async def invoke(
     cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, given: api.InvokeBody | None = None
