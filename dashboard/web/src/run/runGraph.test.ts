@@ -52,6 +52,24 @@ describe("nodes", () => {
     expect(calls.map(({ start, end }) => (end ?? 0) - start)).toEqual([120, 50 + 0]);
   });
 
+  test("a call says what it waits for outside", () => {
+    const waiting = new Recording().begin().step(1).call("a");
+    waiting.add("tool.waiting", { toolName: "note", callId: "a", waitsFor: "the payment" });
+    const { events } = waiting.add("run.paused", { reason: "outside" });
+    expect(of(events, "tool").map(({ status, detail }) => [status, detail])).toEqual([
+      ["waiting", "waits for the payment"],
+    ]);
+    expect(of(events, "run")[0]?.status).toBe("running");
+  });
+
+  test("a model that a tool asked is a node of its own, as long as it took", () => {
+    const asking = new Recording().begin().step(1).call("a");
+    const usage = { inputTokens: 3, outputTokens: 4 };
+    const { events } = asking.add("model.asked", { model: "m", by: "note", callId: "a", durationMs: 25, usage });
+    const aside = of(events, "model").at(-1);
+    expect([aside?.label, aside?.status, (aside?.end ?? 0) - (aside?.start ?? 0)]).toEqual(["m for note", "done", 25]);
+  });
+
   test("a call that is tried again stays one; a later step may use its id again", () => {
     const again = new Recording().begin().step(1).call("a");
     again

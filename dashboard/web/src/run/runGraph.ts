@@ -167,7 +167,8 @@ class Building {
   }
 
   #paused(event: ThreadEvent): void {
-    if (this.#run) this.#note(this.#run, event, ["subagent", "outside"].includes(text(event.data.reason)) ? "running" : "waiting");
+    if (this.#run)
+      this.#note(this.#run, event, ["subagent", "outside"].includes(text(event.data.reason)) ? "running" : "waiting");
   }
 
   #endRun(event: ThreadEvent, status: NodeStatus): void {

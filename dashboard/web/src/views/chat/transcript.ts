@@ -98,7 +98,8 @@ function notedCalls(events: readonly ThreadEvent[]): Map<string, Noted> {
   const noted = new Map<string, Noted>();
   for (const { type, ts, data } of events) {
     const id = data.callId as string;
-    if (type === "tool.started") noted.set(id, { startedAt: ts, ms: null, state: "running", text: null, waitsFor: null });
+    if (type === "tool.started")
+      noted.set(id, { startedAt: ts, ms: null, state: "running", text: null, waitsFor: null });
     const begun = noted.get(id);
     if (type === "tool.waiting" && begun) begun.waitsFor = data.waitsFor as string;
     if (type !== "tool.output" && type !== "tool.error") continue;
