@@ -11,8 +11,8 @@ import pytest
 from agency import EventType, Message, ModelError, ToolCall, ToolSpec, Usage
 from agency.messages import Image
 from agency.models.interface import OneTool
-from agency.models.providers.anthropic import GO_ON, MAX_TOKENS
-from agency.models.providers.conversation import OPENING
+from agency.models.providers.anthropic import MAX_TOKENS
+from agency.models.providers.conversation import GO_ON, OPENING
 from agency.models.providers.entry import Provider
 from tests.support.model_clerk import clerk, run
 from tests.support.model_requests import MODELS, ask, said_by

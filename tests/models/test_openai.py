@@ -11,7 +11,7 @@ import pytest
 from agency import EventType, Message, ToolCall, ToolSpec, Usage
 from agency.messages import Image
 from agency.models.interface import OneTool
-from agency.models.providers.conversation import OPENING
+from agency.models.providers.conversation import GO_ON, OPENING
 from agency.models.providers.entry import Provider
 from tests.support.model_clerk import clerk, run
 from tests.support.model_requests import ask, said_by
@@ -310,7 +310,7 @@ async def test_the_signature_on_a_call_goes_back_to_the_model_that_signed(server
 
 
 async def test_elsewhere_user_and_assistant_take_turns_and_the_system_speaks_first(server: ModelServer) -> None:
-    server.add(Reply(text=("Hi",)), Reply(text=("Hi",)))
+    server.add(Reply(text=("Hi",)), Reply(text=("Hi",)), Reply(text=("Hi",)))
     entry = Provider(api="openai", base_url=f"{server.url}/v1")
     cat = Image(url="https://example.org/cat.jpg")
     messages = [
@@ -322,7 +322,8 @@ async def test_elsewhere_user_and_assistant_take_turns_and_the_system_speaks_fir
     ]
     await ask("mine", messages[:4], entry=entry, model="m")
     await ask("mine", messages[1:], entry=entry, model="m", system="")
-    first, second = [request.body["messages"] for request in server.requests]
+    await ask("mine", messages[1::-1], entry=entry, model="m", system="")
+    first, second, third = [request.body["messages"] for request in server.requests]
     assert first == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": OPENING},
@@ -339,3 +340,16 @@ async def test_elsewhere_user_and_assistant_take_turns_and_the_system_speaks_fir
             ],
         }
     ]
+    assert [(each["role"], each["content"]) for each in third] == [
+        ("user", "One."),
+        ("assistant", "Welcome."),
+        ("user", GO_ON),
+    ], "a server that answers users only has one to answer"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_conversation_that_is_empty_has_one_message_all_the_same(server: ModelServer, elsewhere: bool) -> None:
+    server.add(Reply(text=("Hi",)))
+    entry = Provider(api="openai", base_url=f"{server.url}/v1") if elsewhere else None
+    await ask("openai", [], entry=entry, system="")
+    assert server.requests[0].body["messages"] == [{"role": "user", "content": OPENING}]

@@ -25,6 +25,7 @@ from pydantic_core import to_json
 from agency.messages import Image, Message, ToolCall, Usage
 from agency.models.interface import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
 from agency.models.providers.conversation import (
+    GO_ON,
     OPENING,
     CallIds,
     arguments_object,
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 32_000
 """The API wants a limit, for thinking and answer together. Every current model allows this one."""
-
-GO_ON = "Go on."
-"""What the user says where a conversation ends with the assistant: the API answers users only."""
 
 _STOPS: dict[str, ReplyStop] = {
     "end_turn": "stop",

@@ -22,6 +22,9 @@ NO_RESULT = "(The result of this call is not known.)"
 OPENING = "(The beginning of this conversation is not shown.)"
 """What the user says where a conversation begins with the assistant, and the server wants a user first."""
 
+GO_ON = "Go on."
+"""What the user says where a conversation ends with the assistant, and the server answers users only."""
+
 UNREADABLE = "unreadable"
 """Under this name arguments that are no JSON object are sent back, so that the model sees what it wrote."""
 

@@ -23,6 +23,7 @@ from pydantic_core import to_json
 from agency.messages import Image, Message, ToolCall, Usage
 from agency.models.interface import ModelParams, ModelRequest, OnDelta, OneTool, ToolSpec
 from agency.models.providers.conversation import (
+    GO_ON,
     OPENING,
     CallIds,
     arguments_object,
@@ -193,7 +194,9 @@ def _messages(system: str, messages: Sequence[Message], model: str, *, in_turns:
             _add(sent, content, in_turns)
     if in_turns and (len(sent) == len(head) or sent[len(head)]["role"] != "user"):
         sent.insert(len(head), {"role": "user", "content": OPENING})
-    return sent
+    if in_turns and sent[-1]["role"] == "assistant":
+        sent.append({"role": "user", "content": GO_ON})
+    return sent or [{"role": "user", "content": OPENING}]  # the API wants at least one
 
 
 def _add(sent: list[Json], content: str | list[Json], in_turns: bool) -> None:

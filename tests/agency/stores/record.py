@@ -82,6 +82,10 @@ def record_shelves(folder: Path) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
         asyncio.run(record(Path(made)))
-        shutil.copy(Path(made) / "editor.db", HERE / f"v{len(STEPS)}.db")
         record_shelves(Path(made))
-        shutil.copy(Path(made) / "shelves" / local.FILE, HERE / f"shelves-v{len(local.STEPS)}.db")
+        for file, recorded in (
+            (Path(made) / "editor.db", HERE / f"v{len(STEPS)}.db"),
+            (Path(made) / "shelves" / local.FILE, HERE / f"shelves-v{len(local.STEPS)}.db"),
+        ):
+            if not recorded.exists():  # what was recorded once is never replaced
+                shutil.copy(file, recorded)
