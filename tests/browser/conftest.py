@@ -9,8 +9,9 @@ from playwright.async_api import Browser, async_playwright, expect
 
 from tests.support.browser import ARGUMENTS, PATIENCE_MS, Visitor, chromium_path, host_of
 from tests.support.gateway_fixtures import agency, http
+from tests.support.programs import program
 
-__all__ = ["agency", "chromium", "http", "visitor"]
+__all__ = ["agency", "chromium", "http", "program", "visitor"]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

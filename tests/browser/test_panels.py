@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 from playwright.async_api import expect
 
 from tests.support.browser import Visitor
+from tests.support.gateway_requests import create, finished
 from tests.support.gateways import Server
-from tests.support.page_parts import at_agency
+from tests.support.page_parts import at_agency, link
+from tests.support.programs import Program
+from tests.support.scripted_system import say
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -50,3 +55,22 @@ async def test_a_panel_shows_what_its_route_answers_and_offers_its_actions(
     await expect(page.get_by_role("main").locator("strong")).to_have_text("1")
     await page.reload()
     await expect(page.get_by_role("main")).to_contain_text("1 guests came.")
+
+
+async def test_the_page_works_below_the_path_at_which_an_app_has_mounted_it(
+    program: Program, http: httpx.Client, agency: str, visitor: Visitor
+) -> None:
+    thread = create(http, agency, say("hello"))
+    finished(http, agency, thread)
+    url = await asyncio.to_thread(program, "host", "/agents")
+    page = visitor.page
+    await page.goto(f"{url}/agents/{at_agency(agency)}")
+    await page.get_by_role("link", name="clerk").first.click()
+    await expect(page).to_have_url(f"{url}/agents/{link(agency, thread)}")
+    await expect(page.get_by_role("main")).to_contain_text("hello")
+    await page.get_by_role("link", name="Graph", exact=True).click()
+    await page.reload()
+    await expect(page.get_by_role("main").get_by_text("Loading …")).to_have_count(0)
+    await page.get_by_role("link", name="Guest book").click()
+    await expect(page.get_by_role("main")).to_contain_text("There is nothing yet.")
+    assert page.url.startswith(f"{url}/agents/a/")

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.support.gateway_fixtures import agency, http
+from tests.support.programs import program
 
-__all__ = ["agency", "http"]
+__all__ = ["agency", "http", "program"]

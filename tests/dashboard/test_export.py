@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -22,55 +16,12 @@ from agency.client import AsyncClient
 from agency.define.export import AsgiApp, AsgiMessage
 from tests.support.gateway_requests import assert_problem, create, finished
 from tests.support.gateways import Server
-from tests.support.paths import ROOT
+from tests.support.programs import Program, environment_of
 from tests.support.scripted_system import say, system
-from tests.support.waiting import eventually_sync
-
-Run = Callable[..., str]
 
 
-@pytest.fixture
-def run(gateway: Server, ray_settings: Settings, tmp_path: Path) -> Iterator[Run]:
-    """Have uvicorn run one of the programs on the installation that tests share; its address."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(app: str, path: str = "", **environment: str) -> str:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [sys.executable, "-m", "uvicorn", f"tests.support.exported_apps:{app}", "--port", str(port)]
-        env = {**os.environ, **_environment(ray_settings), **environment}
-        log = tmp_path / f"{app}.log"
-        with log.open("wb") as out:
-            running.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, stderr=out))
-        url = f"http://127.0.0.1:{port}"
-
-        def answers() -> bool:
-            assert running[-1].poll() is None, log.read_text()
-            try:
-                return httpx.get(f"{url}{path}/healthz", timeout=60).status_code == 200
-            except httpx.TransportError:
-                return False
-
-        eventually_sync(answers, 90)
-        return url
-
-    yield start
-    for each in running:
-        each.send_signal(signal.SIGTERM)
-        assert each.wait(30) in (0, -signal.SIGTERM)  # uvicorn stops well, and raises the signal again
-
-
-def _environment(settings: Settings) -> dict[str, str]:
-    return {
-        "AGENCY_NAMESPACE": settings.namespace,
-        "AGENCY_DATA_DIR": str(settings.data_dir),
-        "AGENCY_HIBERNATE_AFTER": "60",
-    }
-
-
-async def test_an_app_mounts_a_system_below_a_path(run: Run) -> None:
-    url = run("host", "/agents")
+async def test_an_app_mounts_a_system_below_a_path(program: Program) -> None:
+    url = program("host", "/agents")
     with httpx.Client(base_url=f"{url}/agents", timeout=60) as http:
         agency = http.post("/agencies", json={"name": "bakery"}).json()["id"]
         thread = create(http, agency, say("done"))
@@ -89,8 +40,8 @@ async def test_an_app_mounts_a_system_below_a_path(run: Run) -> None:
         assert (await client.agency(agency).thread(thread).wait()).data == "done"
 
 
-def test_a_host_that_begins_no_lifespan_joins_with_the_first_request(run: Run) -> None:
-    url = run("forgetful", "/deep/down")
+def test_a_host_that_begins_no_lifespan_joins_with_the_first_request(program: Program) -> None:
+    url = program("forgetful", "/deep/down")
     with httpx.Client(base_url=f"{url}/deep/down", timeout=60) as http:
         assert_problem(http.get("/agencies"), 401, "ERR_UNAUTHORIZED")
         http.headers["Authorization"] = "Bearer s3cret"
@@ -98,8 +49,8 @@ def test_a_host_that_begins_no_lifespan_joins_with_the_first_request(run: Run) -
         assert finished(http, agency, create(http, agency, say("done")))["data"] == "done"
 
 
-def test_a_system_is_served_by_a_server_alone(run: Run) -> None:
-    url = run("alone")
+def test_a_system_is_served_by_a_server_alone(program: Program) -> None:
+    url = program("alone")
     with httpx.Client(base_url=url, timeout=60) as http:
         agency = http.post("/agencies", json={"name": "bakery"}).json()["id"]
         assert finished(http, agency, create(http, agency, say("done")))["data"] == "done"
@@ -145,7 +96,7 @@ async def test_what_cannot_be_served_fails_the_lifespan_with_words_that_say_why(
 async def test_without_a_secret_only_clients_on_the_same_machine_are_served(
     gateway: Server, ray_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in _environment(ray_settings).items():
+    for name, value in environment_of(ray_settings).items():
         monkeypatch.setenv(name, value)
     exported = system.export(system=ray_settings.system)
     async with exported.lifespan(None):
