@@ -15,8 +15,10 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import httpx
+import structlog
 from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 from starlette.types import Receive, Scope, Send
 
@@ -26,13 +28,16 @@ from agency.client.asynchronous import AsyncTransport
 from agency.client.connection import Target
 from agency.define.hooks import AnyMiddleware
 from agency.define.system import AgentSystem, declared_by
-from agency.errors import DefinitionError, Unauthorized
+from agency.errors import DefinitionError, InvalidInput, Unauthorized
 from agency.extension import Extension, Route, RouteRequest
 from agency.secrets import Declared
+from agency.wire import explain
 from dashboard.gateway.access import SCHEMES, VOUCHED, AnyPrincipal, Principal, cluster_of, may
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import AgencyId
 from dashboard.gateway.problems import refusals
+
+log = structlog.get_logger(__name__)
 
 COMMANDS = frozenset(
     (
@@ -109,7 +114,7 @@ def _add(router: APIRouter, name: str, route: Route, secrets: Declared) -> None:
     who = Depends(may(route.role)) if route.verify is None else Depends(_agency_of(route))
     parameters = [("request", Request), ("agency_id", AgencyId), ("principal", Annotated[Principal, who])]
     parameters += [(each, Segment) for each in route.names]
-    if route.body is not None:
+    if route.body is not None and route.verify is None:
         parameters.append(("body", route.body))
     router.add_api_route(
         f"/{route.path}",
@@ -135,8 +140,8 @@ def _endpoint(route: Route, secrets: Declared, parameters: list[tuple[str, Any]]
         names = {name: str(value) for name, value in given.items()}
         async with _acting(request, agency_id, principal) as agency:
             asked = await _request(request, agency, secrets, names)
-            if route.verify is not None and not await route.verify(asked):
-                raise Unauthorized("this request is not from where it says")
+            if route.verify is not None:
+                await _verify(route, asked)
             if route.verify is not None or principal.is_owner:
                 await cluster_of(request).agency(agency_id).info()  # `NotFound`, if there is none
             answer = await route.handle(asked)
@@ -146,6 +151,23 @@ def _endpoint(route: Route, secrets: Declared, parameters: list[tuple[str, Any]]
     signature = inspect.Signature([inspect.Parameter(name, kind, annotation=each) for name, each in parameters])
     endpoint.__signature__ = signature  # type: ignore[attr-defined]  # functions may have one
     return endpoint
+
+
+async def _verify(route: Route, asked: RouteRequest) -> None:
+    """Have a webhook verify a request, and check its body only then: FastAPI would tell strangers what it takes."""
+    assert route.verify is not None
+    try:
+        genuine = await route.verify(asked)
+    except Exception as error:  # strangers learn nothing of what is wrong with it
+        log.error("webhook could not verify a request", route=route.address, exc_info=error)
+        genuine = False
+    if not genuine:
+        raise Unauthorized("this request is not from where it says")
+    if route.body is not None:
+        try:
+            asked.read(route.body)
+        except ValidationError as error:
+            raise InvalidInput(explain(error)) from error
 
 
 def _agency_of(route: Route) -> Callable[..., Awaitable[Principal]]:

@@ -61,6 +61,8 @@ def holding(server: Server, text: str) -> httpx.Client:
 
 
 OPEN = {"/", "/healthz", "/assets/{name}", "/settle/{token}"}
+WEBHOOKS = ("/agency/{agency_id}/x/guests/letter",)
+"""They take no key, and verify each request themselves."""
 
 
 def routes(document: Json) -> list[tuple[str, str]]:
@@ -247,7 +249,7 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
     tried = 0
     with holding(guarded, text) as intruder:
         for method, path in routes(document):
-            if "{agency_id}" not in path:
+            if "{agency_id}" not in path or path in WEBHOOKS:
                 continue
             body = next((body for end, body in bodies.items() if path.endswith(end)), {"name": "mine now"})
             filled = path.replace("{thread_id}", thread).replace("{name}", "clerk").replace("{key_id}", "k")

@@ -108,6 +108,10 @@ def test_a_webhook_verifies_each_request_and_acts_in_its_agency_only(guarded: Se
         assert_problem(post.post(letter, content=content + b" ", headers=signed), 401, "ERR_UNAUTHORIZED")
         assert_problem(post.post(letter, content=content), 401, "ERR_UNAUTHORIZED")
         assert_problem(post.post("/agency/none/x/guests/letter", content=content), 401, "ERR_UNAUTHORIZED")
+        assert_problem(post.post(letter, content=b"{"), 401, "ERR_UNAUTHORIZED")
+        for wrong in (b"{", b'{"guest": ""}'):
+            proof = {SIGNATURE: hmac.new(SIGNING.encode(), wrong, "sha256").hexdigest()}
+            assert_problem(post.post(letter, content=wrong, headers=proof), 400, "ERR_INVALID_INPUT")
         missing = post.post("/agency/none/x/guests/letter", content=content, headers=signed)
         assert_problem(missing, 404, "ERR_NOT_FOUND")
     assert [each["says"] for each in owner.get(f"/agency/{agency}/x/guests/entries").json()] == ["by post"]
