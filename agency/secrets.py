@@ -205,6 +205,8 @@ def without_secrets(text: str) -> str:
 
 def free_of_secrets(value: JsonValue) -> JsonValue:
     """The same for a JSON value, at whatever depth."""
+    if not _spellings:
+        return value
     match value:
         case str():
             return without_secrets(value)

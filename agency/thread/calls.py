@@ -21,7 +21,7 @@ from agency.errors import FailureKind, HookFailed, Interrupted, InvalidInput, Mo
 from agency.messages import Image
 from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
-from agency.secrets import bytes_without_secrets, free_of_secrets, without_secrets
+from agency.secrets import Declared, bytes_without_secrets, free_of_secrets, has_secrets, without_secrets
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.thread.files import keep_files, keeps_files
@@ -66,6 +66,7 @@ class CallRunner:
         self._agents = agents
         self._offered = offered
         self._starting: set[str] = set()
+        self._declared: dict[str, Declared] = {}
         self.asks: AsksModels = AsksNothing()
         """What tools ask models by; the driver sets it."""
         self.tokens: IssuesTokens = IssuesNone()
@@ -155,13 +156,18 @@ class CallRunner:
             shelves=self._runtime.shelves(),
             effect=effect,
             token=pending.key,
-            secrets=declared_by(tool),
+            secrets=self._declared_by(tool),
             place=Place(f"{pending.key}.{pending.attempt}", pending.call.name, pending.id),
             asks=self.asks,
             tokens=self.tokens,
             starting=self._starting,
             options=self._pipeline.options,
         )
+
+    def _declared_by(self, tool: Tool) -> Declared:
+        if (known := self._declared.get(tool.name)) is None:
+            known = self._declared[tool.name] = declared_by(tool)
+        return known
 
     async def _invoke(self, tool: Tool, args: JsonValue, context: ToolContext, timeout: float | None) -> CallOutcome:
         mark = context.store.mark()
@@ -257,6 +263,8 @@ def as_outcome(result: object, context: ToolContext) -> CallOutcome:
 
 def without_values(outcome: CallOutcome) -> CallOutcome:
     """The outcome of a call without the values of secrets, in the process that has looked them up."""
+    if not has_secrets():
+        return outcome
     match outcome:
         case Success(content=content, control=control):
             match control:
@@ -295,7 +303,8 @@ def success_of(value: object) -> Success:
 
 def _json(value: object) -> str:
     """Secrets are taken out of the value, so that what is left is still JSON."""
-    return to_json(free_of_secrets(from_json(to_json(value, inf_nan_mode="null")))).decode()
+    said = to_json(value, inf_nan_mode="null")
+    return (to_json(free_of_secrets(from_json(said))) if has_secrets() else said).decode()
 
 
 def _size(content: str | bytes) -> int:

@@ -379,7 +379,7 @@ class Thread:
                     told = self._person_wait()
                     if told is not None and await self._still_waits(told):
                         break
-                    if self._person_wait() == told:  # nothing has come meanwhile
+                    if told is None or self._person_wait() == told:  # nothing has come meanwhile
                         await self._feed.wait()
         except TimeoutError:
             pass
