@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, get_args
 
-from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from agency.api.extensions import (
     ExtensionAction,
@@ -34,9 +34,9 @@ from agency.api.extensions import (
     RouteRole,
     Show,
 )
-from agency.errors import DefinitionError
+from agency.errors import DefinitionError, InvalidInput
 from agency.secrets import Declared
-from agency.validation import valid
+from agency.wire import explain, read_json
 
 if TYPE_CHECKING:
     from agency.client import AsyncAgency
@@ -67,7 +67,11 @@ class RouteRequest:
 
     @property
     def body(self) -> JsonValue:
-        return valid(_JSON, self.content, "body") if self.content else None
+        """As JSON; None if it is empty."""
+        try:
+            return read_json(self.content.decode()) if self.content else None
+        except ValueError as error:
+            raise InvalidInput(f"the body is not valid JSON: {error}") from error
 
     def secret(self, name: str) -> str:
         """The value, now, of a secret that the middleware declares."""
@@ -75,10 +79,11 @@ class RouteRequest:
 
     def read(self, model: type[AnyModel]) -> AnyModel:
         """The body as what the route takes."""
-        return model.model_validate_json(self.content)
+        try:
+            return model.model_validate_json(self.content)
+        except ValidationError as error:
+            raise InvalidInput(explain(error)) from error
 
-
-_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 Handle = Callable[[RouteRequest], Awaitable[JsonValue | BaseModel]]
 Verify = Callable[[RouteRequest], Awaitable[bool]]

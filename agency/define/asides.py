@@ -22,6 +22,7 @@ from agency.errors import InvalidInput, ToolError
 from agency.json_schema import Schema
 from agency.messages import Message, Usage
 from agency.models.interface import ModelParams
+from agency.secrets import without_secrets
 from agency.validation import valid
 from agency.wire import Wire, sayable_text
 
@@ -102,12 +103,18 @@ def question_of(
     if not any(message.role == "user" and (message.content.strip() or message.images) for message in messages):
         raise InvalidInput("a model is asked with at least one message of the user that is not empty")
     return AsideQuestion(
-        messages=messages,
-        system=sayable_text(system),
+        messages=tuple(_without_secrets(message) for message in messages),
+        system=without_secrets(sayable_text(system)),
         model=None if model is None else valid(_MODELS, model if isinstance(model, str) else tuple(model), "model"),
         params=valid(_PARAMS, params or ModelParams(), "parameters"),
         output=None if output is None else as_schema(output),
     )
+
+
+def _without_secrets(message: Message) -> Message:
+    """What a model is not told, it does not answer, and so it is not recorded."""
+    free = without_secrets(message.content)
+    return message if free == message.content else message.model_copy(update={"content": free})
 
 
 _PARAMS: TypeAdapter[ModelParams] = TypeAdapter(ModelParams)

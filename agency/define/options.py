@@ -13,14 +13,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from pydantic import Field, JsonValue, TypeAdapter, field_serializer
+from pydantic_core import to_json
 
 from agency.define.blueprint import ModelChoice, Models, Name
-from agency.errors import InvalidInput
+from agency.errors import InvalidInput, TooLarge
 from agency.models.interface import ModelParams
 from agency.validation import valid
 from agency.wire import Wire, sayable
 
 NAMES_MOST = 500
+OPTIONS_BYTES = 100_000
 
 ToolNames = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=64)], ...], Field(max_length=NAMES_MOST)]
 
@@ -87,6 +89,11 @@ class RunOptions(Wire):
             update={name: getattr(self.params, name) for name in self.params.model_fields_set}
         )
 
+    def followed_by(self, later: RunOptions) -> RunOptions:
+        """Those of a run that two messages start together: what the later one says, without a tool that the earlier one
+        does not admit."""
+        return self.handed_down(later, to_copy=True)
+
     def handed_down(self, more: RunOptions, *, to_copy: bool) -> RunOptions:
         """Those of a child's run: `more` of its own, within what this run has. A copy of the same agent also works with
         the same models."""
@@ -111,6 +118,14 @@ class RunOptionFields(TypedDict, total=False):
 
 
 _OPTIONS = TypeAdapter(RunOptions)
+
+
+def check_size(options: RunOptions) -> None:
+    """Refuse options that are too large to be stored with a run and shown with it."""
+    if len(to_json(options.options)) > OPTIONS_BYTES:
+        raise TooLarge(
+            f"options: a run has at most {OPTIONS_BYTES} bytes of them; larger things are files or on a shelf"
+        )
 
 
 def as_options(given: RunOptionFields) -> RunOptions:

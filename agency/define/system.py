@@ -28,7 +28,7 @@ from agency.define.code import CodeRunner
 from agency.define.export import Exported, load_exporter
 from agency.define.hooks import AnyMiddleware, Middleware, check_taken, given_to
 from agency.define.middleware_checks import check_definition, section_of
-from agency.define.options import RunOptions
+from agency.define.options import RunOptions, check_size
 from agency.define.output import OutputType, as_schema, is_output_type
 from agency.define.tools import Tool, as_tool
 from agency.errors import DefinitionError, InvalidInput, NotFound
@@ -261,6 +261,7 @@ class AgentSystem:
         may be for middleware that the agent does not have."""
         selected = [mw for mw, _ in self.middleware_for(blueprint)]
         if not handed_down:
+            check_size(options)
             check_taken(selected, options)
         given_to(selected, options)
         if options.model is not None:

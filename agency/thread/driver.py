@@ -131,7 +131,9 @@ class Driver:
         self.run.enter(stored.n, TurnMachine(TurnCheckpoint.load(stored.machine), self._blueprint.mode))
         self._caller.output = None if stored.output is None else from_json(stored.output)
         if stored.options is not None and self.run.active:
-            self._use(RunOptions.model_validate_json(stored.options))
+            draft = self.run.draft()
+            if self._use(draft, RunOptions.model_validate_json(stored.options)):
+                self.commit(draft)
         self._caller.load_surface()
         self._endings.tell()
         unfinished = False
@@ -165,7 +167,7 @@ class Driver:
         """Start a new run. What the terms say takes the place of the blueprint's."""
         at = now_ms()
         schema = self._caller.output = self._blueprint.output_schema if terms.output is None else terms.output
-        self._use(terms.options)
+        self._use(draft, terms.options)
         machine = TurnMachine.begin(
             run=draft.run,
             at=at,
@@ -179,9 +181,13 @@ class Driver:
         records.add_run(draft, draft.run, at, None if schema is None else to_json(schema), options)
         self.advance(draft)
 
-    def _use(self, options: RunOptions) -> None:
-        self._pipeline.use_options(options)
+    def _use(self, draft: Draft, options: RunOptions) -> bool:
+        """Whether it warns of options that this code does not take."""
         self._caller.options = options
+        wrong = self._pipeline.use_options(options)
+        for each in wrong:
+            draft.warn("options_left_out", f"{each}; the code has changed since, and the run has the defaults")
+        return bool(wrong)
 
     def take(self, draft: Draft) -> None:
         """Commit what has come from outside; a message may start a run."""

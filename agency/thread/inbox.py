@@ -7,6 +7,7 @@ left there when a run has ended may start the next one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from agency.children.family import NOTE_ORIGIN
 from agency.define.options import NO_OPTIONS, RunOptions
@@ -38,10 +39,11 @@ def starts_run(thread: ThreadMetadata, posted: Sequence[Posted]) -> bool:
 
 
 def terms_of(posted: Sequence[Posted]) -> RunTerms:
-    """The terms of the run that these start together: the latest word on each."""
+    """The terms of the run that these start together: the latest word on each, and of the tools only those that all of
+    them admit."""
     terms = [RunTerms.model_validate_json(post.terms) for post in posted if post.terms is not None]
     return RunTerms(
         limits=next((each.limits for each in reversed(terms) if each.limits is not None), None),
         output=next((each.output for each in reversed(terms) if each.output is not None), None),
-        options=next((each.options for each in reversed(terms) if each.options != NO_OPTIONS), NO_OPTIONS),
+        options=reduce(RunOptions.followed_by, (each.options for each in terms), NO_OPTIONS),
     )

@@ -17,6 +17,7 @@ from agency.clock import now_ms
 from agency.define.outside import IssuesNone, OutsideWait, address_of, checked_wait, digest_of, new_token
 from agency.errors import InvalidInput, NotFound, WrongState
 from agency.metadata import ThreadMetadata
+from agency.secrets import without_secrets
 from agency.store import tokens
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
@@ -49,7 +50,7 @@ def settled_by(result: JsonValue, error: str | None) -> Settled:
         return success_of(valid(_JSON, result, "result"))
     if result is not None:
         raise InvalidInput("a call is settled with a result or with an error, not with both")
-    message = sayable_text(valid(_TEXT, error, "error"))[:ERROR_CHARS]
+    message = without_secrets(sayable_text(valid(_TEXT, error, "error")))[:ERROR_CHARS]
     return Failure(kind="external", message=message or "it was settled as failed, without a reason")
 
 
@@ -78,11 +79,12 @@ class Outside:
     async def issue(self, run: int, effect: int, call: str, about: str, timeout_ms: int) -> OutsideWait:
         """A token for a call that is running. Sync tools may ask for one from their threads."""
         checked_wait(about, timeout_ms)
+        said = without_secrets(sayable_text(about))
         if asyncio.get_running_loop() is self._loop:
-            return self._issue(run, effect, call, sayable_text(about), timeout_ms)
+            return self._issue(run, effect, call, said, timeout_ms)
 
         async def there() -> OutsideWait:
-            return self._issue(run, effect, call, sayable_text(about), timeout_ms)
+            return self._issue(run, effect, call, said, timeout_ms)
 
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), self._loop))
 

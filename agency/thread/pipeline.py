@@ -24,7 +24,7 @@ from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middlew
 from agency.define.options import NO_OPTIONS, RunOptions, ToolFilter
 from agency.define.system import declared_by
 from agency.define.tools import Tool
-from agency.errors import AgencyError, DefinitionError, HookFailed
+from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
 from agency.events import ToolType
 from agency.messages import ToolCall
 from agency.metadata import ThreadMetadata
@@ -188,10 +188,17 @@ class Pipeline:
 
     # The options of a run.
 
-    def use_options(self, options: RunOptions) -> None:
-        """From now on, the run has these."""
-        self.options = options
-        self._options = {**self._defaults, **given_to(self.middleware, options)} if options.options else self._defaults
+    def use_options(self, options: RunOptions) -> list[str]:
+        """From now on, the run has these. They were checked when they were given, but the code may have changed since:
+        what a middleware no longer takes is returned, and the middleware has its defaults."""
+        self.options, self._options = options, self._defaults
+        wrong: list[str] = []
+        for mw in self.middleware if options.options else ():
+            try:
+                self._options = {**self._options, **given_to([mw], options)}
+            except InvalidInput as error:
+                wrong.append(str(error))
+        return wrong
 
     def check_tools(self, wanted: ToolFilter) -> None:
         """Refuse names that no tool has. While a middleware is not open, its tools may not be known."""

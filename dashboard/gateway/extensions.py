@@ -18,7 +18,6 @@ import httpx
 import structlog
 from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 from starlette.types import Receive, Scope, Send
 
@@ -28,10 +27,9 @@ from agency.client.asynchronous import AsyncTransport
 from agency.client.connection import Target
 from agency.define.hooks import AnyMiddleware
 from agency.define.system import AgentSystem, declared_by
-from agency.errors import DefinitionError, InvalidInput, Unauthorized
+from agency.errors import DefinitionError, Unauthorized
 from agency.extension import Extension, Route, RouteRequest
-from agency.secrets import Declared
-from agency.wire import explain
+from agency.secrets import Declared, free_of_secrets
 from dashboard.gateway.access import SCHEMES, VOUCHED, AnyPrincipal, Principal, cluster_of, may
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import AgencyId
@@ -62,6 +60,7 @@ COMMANDS = frozenset(
         "schedules",
         "send",
         "serve",
+        "settle",
         "shelf",
         "status",
         "threads",
@@ -145,7 +144,9 @@ def _endpoint(route: Route, secrets: Declared, parameters: list[tuple[str, Any]]
             if route.verify is not None or principal.is_owner:
                 await cluster_of(request).agency(agency_id).info()  # `NotFound`, if there is none
             answer = await route.handle(asked)
-        return Response(status_code=204) if answer is None else JSONResponse(to_jsonable_python(answer, by_alias=True))
+        if answer is None:
+            return Response(status_code=204)
+        return JSONResponse(free_of_secrets(to_jsonable_python(answer, by_alias=True)))
 
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature([inspect.Parameter(name, kind, annotation=each) for name, each in parameters])
@@ -164,10 +165,7 @@ async def _verify(route: Route, asked: RouteRequest) -> None:
     if not genuine:
         raise Unauthorized("this request is not from where it says")
     if route.body is not None:
-        try:
-            asked.read(route.body)
-        except ValidationError as error:
-            raise InvalidInput(explain(error)) from error
+        asked.read(route.body)
 
 
 def _agency_of(route: Route) -> Callable[..., Awaitable[Principal]]:

@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 
 from agency import errors
 from agency.errors import AgencyError
+from agency.secrets import without_secrets
 from agency.wire import Wire
 from dashboard.gateway.json_route import UNSAID
 from dashboard.gateway.mounting import path_in_app
@@ -79,7 +80,7 @@ def as_problem(error: Exception) -> JSONResponse:
     match error:
         case AgencyError() if (status := _status(error)) is not None:
             headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
-            return problem(status, error.code, str(error), headers.get(status))
+            return problem(status, error.code, without_secrets(str(error)), headers.get(status))
         case HTTPException(status_code=404):
             return problem(
                 404, errors.NotFound.code, "there is nothing at this address; /openapi.json lists what there is"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from agency import AgentSystem, DefinitionError, Middleware
+from agency import AgentSystem, DefinitionError, InvalidInput, Middleware
 from agency.extension import Action, Command, Extension, Panel, Route, RouteRequest
+from agency.secrets import Declared
 from dashboard.command import app
 from dashboard.gateway.app import create_app
 from dashboard.gateway.extensions import COMMANDS
@@ -85,6 +86,22 @@ def test_an_extension_shadows_no_command_and_no_route() -> None:
     with_it = create_app(GatewaySettings(), AgentSystem("demo:x").use(guest_book)).openapi()["paths"]
     assert all(path.startswith("/agency/{agency_id}/x/guests/") for path in with_it.keys() - plain.keys())
     assert {path: with_it[path] for path in plain} == plain
+
+
+def test_a_request_reads_its_body_or_says_what_is_wrong_with_it() -> None:
+    def request(content: bytes) -> RouteRequest:
+        return RouteRequest(agency=None, secrets=Declared("x", {}), content=content)  # type: ignore[arg-type]  # not called
+
+    class Note(BaseModel):
+        text: str
+
+    assert request(b"").body is None and request(b'{"text": "a"}').body == {"text": "a"}
+    assert request(b'{"text": "a"}').read(Note).text == "a"
+    for wrong in (b"{", b"NaN", b"\xff"):
+        with pytest.raises(InvalidInput, match="the body is not valid JSON"):
+            _ = request(wrong).body
+    with pytest.raises(InvalidInput, match="text: Field required"):
+        request(b"{}").read(Note)
 
 
 def test_what_is_no_extension_is_refused() -> None:

@@ -21,7 +21,7 @@ from agency import (
     tool,
 )
 from agency.define.options import RunOptions
-from agency.errors import InvalidInput
+from agency.errors import InvalidInput, TooLarge
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl, subagents
 
@@ -272,3 +272,56 @@ def test_two_filters_admit_what_both_of_them_do() -> None:
     assert ToolFilter(deny=("x",)).narrowed(ToolFilter(allow=("x", "y"))).admits("x") is False
     assert ToolFilter(allow=()).admits("x") is False
     assert RunOptions.model_validate_json(RunOptions(tools=a).model_dump_json()).tools == a
+
+
+async def test_of_two_messages_that_start_a_run_together_neither_gives_what_the_other_denies(office: Office) -> None:
+    office.lines["clerk"] = [call("publish", what="a"), "done"]
+    async with office.open() as runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        assert (await thread.wait(PATIENCE)).status == "paused"
+        await thread.send("next", when="next_run", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
+        await thread.send("too", when="next_run", model="other:any")
+        office.lines["clerk"] = ["done", "done"]
+        await thread.approve()
+        await thread.rest()
+        assert thread.run().run_id == f"{thread.id}.2"
+    (request,) = office.models["other"].requests
+    assert "look" not in names(request) and "publish" in names(request) and "tone: kind" in request.system
+
+
+async def test_options_that_new_code_does_not_take_keep_no_thread_shut(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.lines["clerk"] = [call("publish", what="a"), "done"]
+    async with office.open() as runtime:
+        thread = await runtime.create("clerk", thread_id="t")
+        await thread.send("go", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
+        assert (await thread.wait(PATIENCE)).status == "paused"
+        await thread.send("next", when="next_run", options={"tone": {"word": "kind"}})
+
+    class Numbered(BaseModel):
+        word: int = 7
+
+    monkeypatch.setattr(Tone, "options_model", Numbered)
+    office.models = {name: ScriptedModel(office._script) for name in office.models}
+    async with office.open() as runtime:
+        thread = await runtime.thread("t")
+        warned = thread.run().meta.warnings
+        assert [each.kind for each in warned] == ["options_left_out"] and "options.tone: word" in warned[0].message
+        await thread.approve()
+        office.lines["clerk"] = ["done", "done"]
+        await thread.rest()
+        run = thread.run()
+        assert (run.run_id, [each.kind for each in run.meta.warnings]) == ("t.2", ["options_left_out"])
+    first, second = office.requests
+    assert "tone: 7" in first.system and "look" not in names(first)
+    assert "tone: 7" in second.system and "look" in names(second)
+
+
+async def test_options_that_are_too_large_to_be_kept_with_a_run_are_refused(office: Office) -> None:
+    async with office.open() as runtime:
+        thread = await runtime.create("clerk")
+        with pytest.raises(TooLarge, match="options: a run has at most 100000 bytes"):
+            await thread.send("go", options={"tone": {"word": "x" * 100_000}})
+        assert not (await thread.state()).messages

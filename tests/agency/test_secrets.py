@@ -35,6 +35,7 @@ from agency import (
 from agency.secrets import REDACTED, NoSecret, handed, look_up, named_in, references_in, without_secrets
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
+from tests.support.waiting import eventually
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
 
@@ -148,13 +149,17 @@ async def leak(how: str, ctx: ToolContext) -> object:
             return Fail(message=f"no {value}")
         case "told":
             raise ToolError(f"refused {value}", kind="permission_denied")
+        case "asked":
+            return (await ctx.ask_model(f"Is {value} a key?", system=f"You know {value}.")).text
+        case "waits":
+            return await ctx.wait_outside(f"what {value} opens", timeout_ms=1)
         case "json it cannot say":
             return {"value": value, "what": object()}
         case _:
             raise ValueError(value)
 
 
-HOWS = ("text", "json", "cut", "finish", "fail", "told", "raised", "json it cannot say")
+HOWS = ("text", "json", "cut", "finish", "fail", "told", "raised", "asked", "waits", "json it cannot say")
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -167,11 +172,37 @@ async def test_a_tool_gets_the_value_and_nothing_that_it_says_has_it(how: str, b
         state = await thread.state()
         events = [repr(event) async for event in thread.events(follow=False)]
         said = [message.content for message in state.messages if message.role == "tool"]
-    assert how in ("cut", "json it cannot say") or REDACTED in "".join([*said, run.model_dump_json()])
+    assert how in ("cut", "asked", "json it cannot say") or REDACTED in "".join([*said, run.model_dump_json()])
     requests = [repr(request) for request in model.requests]
     assert_nowhere(run.model_dump_json(), state.model_dump_json(), *events, *requests, stored(tmp_path))
     if how == "cut":
         assert "plant" not in said[0]
+
+
+@pytest.mark.parametrize("settled", [{"result": {"used": VALUE}}, {"error": f"{VALUE} was refused"}])
+async def test_what_settles_a_call_from_outside_has_no_value(
+    settled: dict[str, Any], build: Build, tmp_path: Path
+) -> None:
+    tokens: list[str] = []
+
+    @tool(secrets={"key": secret("env:SHOP_KEY")})
+    async def pay(ctx: ToolContext) -> object:
+        """Pay."""
+        ctx.secret("key")
+        wait = await ctx.wait_outside("the bank", timeout_ms=60_000)
+        tokens.append(wait.token)
+        return wait
+
+    runtime, model = build([call("pay"), "done"], pay)
+    async with runtime:
+        thread = await runtime.create("clerk")
+        await thread.send("go")
+        await eventually(lambda: thread.run_state().reason == "outside")
+        await thread.settle(tokens[0], **settled)
+        assert (await thread.wait(timeout=10)).status == "completed"
+        events = [repr(event) async for event in thread.events(follow=False)]
+    assert REDACTED in repr(model.requests[-1])
+    assert_nowhere(*events, repr(model.requests), stored(tmp_path))
 
 
 async def test_a_secret_that_is_not_set_or_not_declared_fails_the_call_and_is_named(build: Build) -> None:

@@ -118,6 +118,14 @@ def test_a_webhook_verifies_each_request_and_acts_in_its_agency_only(guarded: Se
     assert owner.get(f"/agency/{other}/x/guests/entries").json() == []
 
 
+def test_what_a_route_says_has_no_secret(guarded: Server, owner: httpx.Client) -> None:
+    blurted = f"/agency/{new_agency(owner)}/x/guests/blurted"
+    assert owner.post(blurted, json={"a": [1]}).json() == {"body": {"a": [1]}, "key": "[redacted]"}
+    refused = assert_problem(owner.post(blurted, json="refuse"), 400, "ERR_INVALID_INPUT")
+    assert "not with [redacted]" in refused
+    assert "not valid JSON" in assert_problem(owner.post(blurted, content=b"{"), 400, "ERR_INVALID_INPUT")
+
+
 def test_agents_and_people_have_the_same_book(http: httpx.Client, agency: str) -> None:
     http.post(f"/agency/{agency}/blueprints", json={"name": "host", "prompt": "…", "tags": ["guests"]})
     thread = create(http, agency, calls(("sign_book", {"guest": "Grace"})), say("done"), agent="host")

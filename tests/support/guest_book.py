@@ -54,6 +54,13 @@ async def tell(request: RouteRequest) -> JsonValue:
     return {"names": dict(request.names), "query": dict(request.query), "headers": [*sorted(request.headers)]}
 
 
+async def blurt(request: RouteRequest) -> JsonValue:
+    """The body and, where it must not be, the key."""
+    if request.body == "refuse":
+        raise InvalidInput(f"not with {request.secret('key')}")
+    return {"body": request.body, "key": request.secret("key")}
+
+
 async def is_signed(request: RouteRequest) -> bool:
     wanted = hmac.new(request.secret("key").encode(), request.content, "sha256").hexdigest()
     return hmac.compare_digest(wanted, request.headers.get(SIGNATURE, ""))
@@ -84,6 +91,7 @@ class GuestBook(Middleware[None]):
             Route("DELETE", "entries/{entry}", remove_entry, role="admin"),
             Route("GET", "summary", summary),
             Route("GET", "told/{one}/and/{two}", tell),
+            Route("POST", "blurted", blurt),
             Route("POST", "letter", add_entry, body=Entry, role="operator", verify=is_signed),
         ),
         commands=(
