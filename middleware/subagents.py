@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag
 from pydantic.alias_generators import to_camel
 
 from agency import (
@@ -43,8 +43,17 @@ COPY = "general-purpose"
 Milliseconds = Annotated[int, Field(ge=1, lt=2**53)]
 
 
+LISTED = frozenset({"source", "warnings", "createdAt", "updatedAt"})
+"""What a list of blueprints says about one beside its definition."""
+
+
+def _definition(given: object) -> object:
+    """A blueprint may stand here as it is listed."""
+    return {name: value for name, value in given.items() if name not in LISTED} if isinstance(given, dict) else given
+
+
 Subagent = Annotated[
-    Annotated[str, Tag("name")] | Annotated[Blueprint, Tag("blueprint")],
+    Annotated[str, Tag("name")] | Annotated[Blueprint, BeforeValidator(_definition), Tag("blueprint")],
     Discriminator(lambda given: "name" if isinstance(given, str) else "blueprint"),
 ]
 """An agent by its name, or one that is defined here, for this agent only."""

@@ -77,7 +77,7 @@ class AgencyThreads:
         if known is not None and known.agent_type != agent_type:
             raise WrongState(f"there is a thread {new!r} already, of agent {known.agent_type!r}")
         blueprint = self._catalogue.active(agent_type)
-        _check_has_run(options, messages)
+        _check_has_run(options, messages, limits, output_schema)
         if output_schema is not None:
             as_schema(output_schema)  # refuses a wrong schema before anything is made
         creation = Creation(
@@ -267,11 +267,14 @@ class AgencyThreads:
         return dict.fromkeys(get_args(RunStatus), 0) | self._store.counts()
 
 
-def _check_has_run(options: RunOptions, messages: Sequence[Message]) -> None:
-    if options != NO_OPTIONS and not messages:
+def _check_has_run(
+    options: RunOptions, messages: Sequence[Message], limits: Limits | None = None, output_schema: Schema | None = None
+) -> None:
+    """What is for one run is not lost for want of a run."""
+    if not messages and (options != NO_OPTIONS or limits is not None or output_schema is not None):
         raise InvalidInput(
-            "model, params, tools and options are for the run that a message starts: give a message, too, or give them "
-            "with the first one"
+            "model, params, tools, options, limits and outputSchema are for the run that a message starts: give a "
+            "message, too, or give them with the first one"
         )
 
 

@@ -251,6 +251,19 @@ Decisions = Annotated[
 ]
 
 
+_TOLD = frozenset(
+    name
+    for key, field in PendingToolCall.model_fields.items()
+    if key not in ToolCall.model_fields
+    for name in (key, field.alias)
+)
+"""What `pendingToolCalls` say about a call beside the call."""
+
+
+def _call_alone(given: object) -> object:
+    return {name: value for name, value in given.items() if name not in _TOLD} if isinstance(given, dict) else given
+
+
 class ApproveBody(Body):
     """Either `approved` for all calls that wait, or `decisions` by the calls' ids, or by their `approvalId`s, which
     name them with exactly the arguments that were shown."""
@@ -271,10 +284,18 @@ class ApproveBody(Body):
     reason: Annotated[str, Field(max_length=10_000, description="The model reads it if the calls are denied.")] = ""
     modified_tool_calls: Annotated[
         tuple[ToolCall, ...],
-        Field(description="Calls to run with other arguments. The other calls run as they are."),
+        Field(
+            description="Calls to run with other arguments. The other calls run as they are. A call from "
+            "`pendingToolCalls` can be sent as it is: what people were told about it counts for nothing."
+        ),
     ] = ()
     decisions: Decisions | None = None
     idempotency_key: IdempotencyKey = None
+
+    @field_validator("modified_tool_calls", mode="before")
+    @classmethod
+    def _only_the_calls(cls, given: object) -> object:
+        return [_call_alone(call) for call in given] if isinstance(given, list) else given
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:

@@ -62,13 +62,14 @@ CancelReason = Literal["user", "parent", "limit", "deletion", "fork"]
 
 
 class RunState(Wire):
-    """`registered` is a thread that has not run yet; its `run_id` is empty. `reason` says what a paused run waits for,
-    or who canceled it; `next_alarm_at`, when the thread has something to do by itself, in milliseconds."""
+    """`registered` is a thread that has not run yet; its `run_id` is empty. `reason` says what a paused run waits for
+    (`PauseReason`), who canceled it (`CancelReason`), or the error that ended it; `next_alarm_at`, when the thread has
+    something to do by itself, in milliseconds."""
 
     run_id: str = ""
     status: RunStatus = "registered"
     step: int = 0
-    reason: PauseReason | CancelReason | None = None
+    reason: str | None = None
     next_alarm_at: int | None = None
 
 
@@ -173,14 +174,23 @@ def status_of(machine: TurnMachine) -> RunStatus:
 
 
 def run_state(run_id: str, machine: TurnMachine, next_alarm_at: int | None) -> RunState:
-    status = status_of(machine)
     return RunState(
         run_id=run_id,
-        status=status,
+        status=status_of(machine),
         step=machine.turn,
-        reason=_cancel_reason(machine) if status == "canceled" else machine.pause_reason,
+        reason=_reason(machine),
         next_alarm_at=next_alarm_at,
     )
+
+
+def _reason(machine: TurnMachine) -> str | None:
+    match machine.outcome:
+        case Stopped(reason="canceled"):
+            return _cancel_reason(machine)
+        case Stopped(message=message):
+            return message
+        case _:
+            return machine.pause_reason
 
 
 def _cancel_reason(machine: TurnMachine) -> CancelReason:

@@ -19,7 +19,7 @@ from dashboard.gateway.live import WholeHistory
 from dashboard.gateway.settings import GatewaySettings
 from tests.support.gateway_requests import Json, assert_problem, create, finished, message, socket_events, stored
 from tests.support.gateways import Server
-from tests.support.scripted_system import calls, say, task
+from tests.support.scripted_system import calls, noted, say, task
 
 PLAIN = {"name": "greeter", "prompt": "You greet."}
 
@@ -99,6 +99,8 @@ def test_what_a_blueprint_is_listed_or_answered_as_can_be_posted_back(http: http
         assert {**answer.json(), "updatedAt": ""} == {**first, "updatedAt": ""}
     code = of_name(http, blueprints, "clerk")
     assert code["source"] == "static"
+    inside = {**PLAIN, "config": {"subagents": {"subagents": [listed, code]}}}
+    assert http.post(blueprints, json=inside).status_code == 200, "and as an agent's own subagent"
     assert http.post(blueprints, json=code).json()["source"] == "agency"
 
 
@@ -204,6 +206,56 @@ def test_a_files_path_without_a_leading_slash_gets_one(http: httpx.Client, agenc
     assert http.get(at, params={"path": "9.txt"}).text == "nine"
     assert http.put(at, params={"path": "10.txt"}, content=b"ten").status_code == 200
     assert http.delete(at, params={"path": "/10.txt"}).status_code == 204
+
+
+# Approvals.
+
+
+def test_the_calls_that_wait_can_be_sent_back_as_they_are_or_changed(
+    http: httpx.Client, agency: str, ledger: Path
+) -> None:
+    for modified in (True, False):
+        wanted = calls(("charge", {"ledger": str(ledger), "what": "seven"}))
+        thread = create(http, agency, wanted, say("ok"), agent="careful")
+        at = f"/agency/{agency}/agent/{thread}"
+        assert finished(http, agency, thread)["status"] == "paused"
+        shown = http.get(f"{at}/state").json()["state"]["pendingToolCalls"]
+        assert shown[0]["approvalId"]
+        if modified:
+            shown[0]["args"]["what"] = "eight"
+        strange = {"approved": True, "modifiedToolCalls": [{**shown[0], "surprise": 1}]}
+        assert "surprise" in assert_problem(http.post(f"{at}/approve", json=strange), 400, "ERR_INVALID_INPUT")
+        answer = http.post(f"{at}/approve", json={"approved": True, "modifiedToolCalls": shown})
+        assert (answer.status_code, answer.json()) == (200, {"ok": True})
+        assert finished(http, agency, thread)["data"] == "ok"
+    assert noted(ledger) == ["charge:eight", "charge:seven"]
+
+
+def test_the_page_of_old_sends_no_calls_with_a_refusal(http: httpx.Client, agency: str, ledger: Path) -> None:
+    thread = create(http, agency, calls(("charge", {"ledger": str(ledger), "what": "x"})), say("ok"), agent="careful")
+    finished(http, agency, thread)
+    answer = http.post(f"/agency/{agency}/agent/{thread}/approve", json={"approved": False, "modifiedToolCalls": []})
+    assert answer.json() == {"ok": True}
+    assert finished(http, agency, thread)["data"] == "ok"
+    assert noted(ledger) == []
+
+
+# Runs.
+
+
+def test_a_run_that_failed_has_the_error_as_its_reason(http: httpx.Client, agency: str) -> None:
+    thread = create(http, agency, messages=[{"role": "user", "content": "no script"}])
+    run = finished(http, agency, thread)
+    assert run["status"] == "error"
+    state = http.get(f"/agency/{agency}/agent/{thread}/state").json()["run"]
+    assert (state["status"], state["reason"]) == ("error", run["errors"][0]["message"])
+
+
+@pytest.mark.parametrize("lost", [{"limits": {"turns": 1}}, {"outputSchema": {"type": "object"}}])
+def test_what_is_for_one_run_is_refused_without_a_run(http: httpx.Client, agency: str, lost: Json) -> None:
+    answer = http.post(f"/agency/{agency}/agents", json={"agentType": "clerk", **lost})
+    assert "for the run that a message starts" in assert_problem(answer, 400, "ERR_INVALID_INPUT")
+    assert http.get(f"/agency/{agency}/agents").json()["agents"] == []
 
 
 # Cancel.

@@ -34,7 +34,7 @@ POLICY = (
     "trusted-types 'none'",
 )
 HEADERS = {"Content-Security-Policy": "; ".join(POLICY), "Referrer-Policy": "same-origin"}
-PAGE = {**HEADERS, "Cache-Control": "no-cache"}
+PAGE = {**HEADERS, "Cache-Control": "no-cache", "Content-Type": "text/html"}
 ASSET = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
 
 NOT_BUILT = """<!doctype html>
