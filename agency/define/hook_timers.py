@@ -32,9 +32,9 @@ class HookTimers:
             raise InvalidInput(f"a timer's name has 1 to {NAME_CHARS} printable characters, not {name!r:.100}")
         if isinstance(at, datetime) and at.tzinfo is None:
             raise InvalidInput(f"a timer's time needs its zone: {at} has none")
-        due = int(at.timestamp() * 1000) if isinstance(at, datetime) else at
-        if not 0 <= due < LATEST:
-            raise InvalidInput(f"a timer's time is a datetime, or milliseconds since 1970, not {at!r:.100}")
+        due: float = int(at.timestamp() * 1000) if isinstance(at, datetime) else at
+        if not isinstance(due, int) or not 0 <= due < LATEST:
+            raise InvalidInput(f"a timer's time is a datetime, or milliseconds since 1970 as an int, not {at!r:.100}")
         set_timer(self.store, self._timer(name), due)
 
     def cancel(self, name: str) -> None:

@@ -64,8 +64,8 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def checked_wait(about: str, timeout_ms: int) -> None:
+def checked_wait(about: str, timeout_ms: float) -> None:
     if not about.strip() or len(about) > ABOUT_CHARS:
         raise InvalidInput(f"say in 1 to {ABOUT_CHARS} characters what the call waits for")
-    if not 1 <= timeout_ms <= LONGEST_MS:
-        raise InvalidInput(f"a call waits for 1 to {LONGEST_MS} milliseconds, not {timeout_ms!r:.50}")
+    if not isinstance(timeout_ms, int) or not 1 <= timeout_ms <= LONGEST_MS:
+        raise InvalidInput(f"a call waits for 1 to {LONGEST_MS} milliseconds, as an int, not {timeout_ms!r:.50}")

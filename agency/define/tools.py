@@ -32,7 +32,7 @@ from agency.models.interface import ToolSpec
 from agency.redaction import secret_names
 from agency.secrets import Secret
 from agency.turn.outcomes import Risk
-from agency.wire import explain
+from agency.wire import explain, sayable_text
 
 RiskRule = Callable[[Mapping[str, Any]], Risk]
 """How risky a call with these arguments is."""
@@ -127,8 +127,10 @@ class Tool:
         shown to people. The `options` are those of `tool`.
         """
         where = f"tool {name!r}"
-        if not callable(call):
+        if not _takes_two(call):
             raise DefinitionError(f"{where}: `call` is a function of the arguments and the context, not {call!r:.100}")
+        if not isinstance(json_schema, Mapping):
+            raise DefinitionError(f"{where}: its schema is a dict that describes an object, not {json_schema!r:.100}")
 
         def function(args: dict[str, Any], ctx: ToolContext) -> object:
             return call(args, ctx)
@@ -136,7 +138,7 @@ class Tool:
         plain = call if inspect.isroutine(call) or isinstance(call, functools.partial) else type(call).__call__
         is_async = inspect.iscoroutinefunction(plain)
         arguments = SchemaArguments.of(json_schema, where)
-        return _made(where, name, description, function, arguments, is_async, {**options})
+        return _made(where, name, sayable_text(description), function, arguments, is_async, {**options})
 
     def risk_of(self, args: JsonValue) -> Risk:
         """How risky a call is; a rule that fails, or says what is no risk, does not make it less so."""
@@ -160,6 +162,19 @@ class Tool:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, for tests and for other Python code."""
         return self.function(*args, **kwargs)
+
+
+def _takes_two(call: object) -> bool:
+    """Whether something can be called with the arguments and the context. What hides its parameters may."""
+    if not callable(call):
+        return False
+    try:
+        inspect.signature(call).bind({}, None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 @overload

@@ -287,7 +287,12 @@ def _taken_apart(result: ToolResult, context: ToolContext) -> Success | Failure:
     for path, content in files.items():
         free = without_secrets(sayable_text(content)) if isinstance(content, str) else bytes_without_secrets(content)
         context.returned_files[without_secrets(sayable_text(path))] = free
-    return replace(success_of(result.content), images=images)
+    return replace(success_of(result.content), images=tuple(_at_free_address(image) for image in images))
+
+
+def _at_free_address(image: Image) -> Image:
+    """An address may have a key in it."""
+    return image if image.url is None else image.model_copy(update={"url": without_secrets(image.url)})
 
 
 def success_of(value: object) -> Success:

@@ -164,7 +164,8 @@ async def test_a_timer_may_start_a_run(alarm: Alarm, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "at"), [("", 5), ("x" * 201, 5), ("a\x1fb", 5), ("x", -1), ("x", 2**60), ("x", datetime(2030, 1, 1))]
+    ("name", "at"),
+    [("", 5), ("x" * 201, 5), ("a\x1fb", 5), ("x", -1), ("x", 2**60), ("x", 5.5), ("x", datetime(2030, 1, 1))],
 )
 async def test_a_wrong_timer_is_refused(name: str, at: Any, alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted = [(name, at)]

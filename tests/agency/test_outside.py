@@ -269,8 +269,8 @@ async def test_what_is_no_token_is_refused(token: str, bank: Bank) -> None:
         assert thread.run_state().reason == "outside"
 
 
-@pytest.mark.parametrize(("about", "timeout_ms"), [("", 5), ("x" * 501, 5), ("x", 0), ("x", 10**12)])
-async def test_a_wait_says_for_what_and_for_how_long(about: str, timeout_ms: int, bank: Bank) -> None:
+@pytest.mark.parametrize(("about", "timeout_ms"), [("", 5), ("x" * 501, 5), ("x", 0), ("x", 10**12), ("x", 5.5)])
+async def test_a_wait_says_for_what_and_for_how_long(about: str, timeout_ms: Any, bank: Bank) -> None:
     bank.about, bank.timeout_ms = about, timeout_ms
     async with bank.open() as runtime:
         thread = await runtime.create("clerk")

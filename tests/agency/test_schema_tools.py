@@ -80,6 +80,8 @@ def test_a_schema_without_a_type_is_that_of_an_object() -> None:
         ({"type": "object", "properties": {"a": {"type": "nothing"}}}, "its schema cannot be used"),
         ({"properties": {"a": {"$ref": "https://example.org/schema.json"}}}, "it can only refer to its own parts"),
         ({"properties": {"a": {1, 2}}}, "wrong schema"),
+        ('{"type": "object"}', "its schema is a dict that describes an object"),
+        (True, "its schema is a dict that describes an object"),
     ],
 )
 def test_a_schema_that_cannot_be_used_fails_where_the_tool_is_defined(schema: Any, why: str) -> None:
@@ -99,6 +101,15 @@ def test_a_schema_that_cannot_be_used_fails_where_the_tool_is_defined(schema: An
 def test_names_and_options_are_checked_as_those_of_any_tool(name: str, options: Any, why: str) -> None:
     with pytest.raises(DefinitionError, match=why):
         Tool.from_schema(name, "", SCHEMA, echo, **options)
+
+
+def test_a_description_that_utf_8_cannot_hold_keeps_no_run_from_working() -> None:
+    Tool.from_schema("bake", "It bakes \ud83c.", SCHEMA, echo).spec.description.encode()
+
+
+def test_what_is_called_takes_the_arguments_and_the_context() -> None:
+    with pytest.raises(DefinitionError, match="`call` is a function of the arguments and the context"):
+        Tool.from_schema("bake", "", SCHEMA, lambda args: args)  # type: ignore[arg-type,misc]
 
 
 def test_what_is_called_must_be_callable() -> None:
