@@ -120,11 +120,15 @@ Settled = Annotated[Success | Failure | Canceled, Field(discriminator="status")]
 CallOutcome = Annotated[Success | Failure | Canceled | Deferred, Field(discriminator="status")]
 
 
+_GIVEN = ConfigDict(**CHECKED, extra="forbid")
+"""A decision has nothing beside its fields: arguments with an `approve` would be taken for those that run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
     """Run the call."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+    __pydantic_config__: ClassVar[ConfigDict] = _GIVEN
 
     decision: Literal["approve"] = "approve"
 
@@ -133,7 +137,7 @@ class Approve:
 class Edit:
     """Run the call, with these arguments instead of the model's."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+    __pydantic_config__: ClassVar[ConfigDict] = _GIVEN
 
     args: dict[str, JsonValue]
     decision: Literal["edit"] = "edit"
@@ -143,7 +147,7 @@ class Edit:
 class Deny:
     """Do not run the call, and tell the model why."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+    __pydantic_config__: ClassVar[ConfigDict] = _GIVEN
 
     reason: str = ""
     decision: Literal["deny"] = "deny"
@@ -153,7 +157,7 @@ class Deny:
 class Respond:
     """Do not run the call: this is its result."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+    __pydantic_config__: ClassVar[ConfigDict] = _GIVEN
 
     content: str
     decision: Literal["respond"] = "respond"
@@ -163,7 +167,7 @@ class Respond:
 class Always:
     """Run the call, and from now on every call of this tool in this thread without asking."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = CHECKED
+    __pydantic_config__: ClassVar[ConfigDict] = _GIVEN
 
     decision: Literal["always"] = "always"
 

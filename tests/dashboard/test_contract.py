@@ -240,6 +240,27 @@ def test_the_page_of_old_sends_no_calls_with_a_refusal(http: httpx.Client, agenc
     assert noted(ledger) == []
 
 
+@pytest.mark.parametrize(
+    "decision",
+    [
+        {"decision": "approve", "args": {"what": "eight"}},
+        {"decision": "always", "reason": "trusted"},
+        {"decision": "deny", "content": "done by hand"},
+        {"decision": "edit", "args": {}, "surprise": 1},
+    ],
+)
+def test_what_a_decision_does_not_have_is_refused_not_overlooked(
+    http: httpx.Client, agency: str, ledger: Path, decision: Json
+) -> None:
+    wanted = calls(("charge", {"ledger": str(ledger), "what": "seven"}))
+    thread = create(http, agency, wanted, say("ok"), agent="careful")
+    call = finished(http, agency, thread)["meta"]["pendingToolCalls"][0]
+    answer = http.post(f"/agency/{agency}/agent/{thread}/approve", json={"decisions": {call["id"]: decision}})
+    assert_problem(answer, 400, "ERR_INVALID_INPUT")
+    assert finished(http, agency, thread)["status"] == "paused"
+    assert noted(ledger) == []
+
+
 # Runs.
 
 
