@@ -48,6 +48,9 @@ _SEGMENT = re.compile(r"[a-zA-Z0-9_.-]+|\{[a-z_]+\}")
 _NAMES = re.compile(r"\{([a-z_]+)\}")
 _TAKEN = frozenset(("agency_id", "body", "request"))
 
+OPTIONS = frozenset(("agency", "as-json", "data-dir", "help", "json", "url"))
+"""What every command has."""
+
 
 @dataclass(frozen=True, slots=True)
 class RouteRequest:
@@ -217,6 +220,8 @@ class Extension:
         for used in (*(each.route for each in self.commands), *actions):
             if self.route(used).verify is not None:
                 yield f"{used} is a webhook, which people cannot call"
+        for command in self.commands:
+            yield from _wrong_command(command, self.route(command.route).info())
         for panel in self.panels:
             if self.route(f"GET {panel.reads}").names:
                 yield f"panel {panel.name!r} reads {panel.reads!r}, whose names have no values there"
@@ -240,6 +245,20 @@ def _wrong_route(route: Route) -> Iterator[str]:
     for function in (route.handle, route.verify):
         if function is not None and not inspect.iscoroutinefunction(function):
             yield f"{where}: {getattr(function, '__name__', function)!r} must be async"
+
+
+def option_of(name: str) -> str:
+    """A field of a body as an option of a command: `dueAt` is `due-at`."""
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).lower()).strip("-")
+
+
+def _wrong_command(command: Command, route: ExtensionRoute) -> Iterator[str]:
+    """Every command says by options which server and agency it is for: one of its own would go to another server."""
+    fields = (route.body or {}).get("properties")
+    options = [option_of(each) for each in (*_NAMES.findall(route.path), *(fields if isinstance(fields, dict) else ()))]
+    for name in sorted(OPTIONS.intersection(options)):
+        yield f"command {command.name!r}: `--{name}` is an option of every command; call what its route takes otherwise"
+    yield from _twice(f"option of command {command.name!r}:", options)
 
 
 def _twice(what: str, names: list[str]) -> Iterator[str]:

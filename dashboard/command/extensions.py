@@ -20,6 +20,7 @@ import typer
 from pydantic import JsonValue
 
 from agency.errors import InvalidInput, NotFound, Unavailable
+from agency.extension import option_of
 from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json, print_table
 from dashboard.command.terminal.rendering import clean
 from dashboard.command.terminal.targets import OneAgency, ServerUrl, server, the_agency
@@ -119,7 +120,7 @@ def _fields(route: ExtensionRoute) -> dict[str, dict[str, JsonValue]]:
 
 
 def _annotation(name: str, schema: dict[str, JsonValue]) -> Any:
-    option = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).lower()).strip("-")
+    option = option_of(name)
     about = " ".join(part for part in (str(schema.get("description", "")), _choices(schema)) if part)
     kind = KINDS.get(schema.get("type"), str)
     flags = f"--{option}/--no-{option}" if kind is bool else f"--{option}"

@@ -87,10 +87,12 @@ class EmbeddedGateway:
         """The app, once the installation is joined. Attempts go on if the request that began one is canceled."""
         if self._joining is None:
             self._joining = asyncio.create_task(self._join())
+        joining = self._joining
         try:
-            return await asyncio.shield(self._joining)
-        except AgencyError:
-            self._joining = None  # the next request tries again
+            return await asyncio.shield(joining)
+        except Exception:
+            if self._joining is joining:  # the next request tries again, unless one has begun to
+                self._joining = None
             raise
 
     async def _join(self) -> FastAPI:

@@ -17,6 +17,10 @@ from dashboard.gateway.settings import GatewaySettings
 from tests.support.guest_book import guest_book
 
 
+class Link(BaseModel):
+    url: str
+
+
 async def answer(request: RouteRequest) -> JsonValue:
     return None
 
@@ -61,6 +65,14 @@ HOOK = Route("POST", "hook", answer, verify=genuine)
                 "panels": (Panel("p", "P", "notes", show="facts", actions=(Action("X", "DELETE n/{a}"),)),),
             },
             "only a table has rows",
+        ),
+        (
+            {"routes": (Route("POST", "n", answer, body=Link),), "commands": (Command("c", "POST n"),)},
+            "command 'c': `--url` is an option of every command",
+        ),
+        (
+            {"routes": (Route("GET", "n/{data_dir}", answer),), "commands": (Command("c", "GET n/{data_dir}"),)},
+            "command 'c': `--data-dir` is an option of every command",
         ),
     ],
 )

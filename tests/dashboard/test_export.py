@@ -93,6 +93,29 @@ async def test_what_cannot_be_served_fails_the_lifespan_with_words_that_say_why(
         await Asgi(system.export(port=1).handler, type="http").said()
 
 
+async def test_whatever_kept_it_from_joining_it_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[str] = []
+
+    class Joined:
+        async def close(self) -> None:
+            attempts.append("closed")
+
+    async def join(installation: Settings) -> Joined:
+        attempts.append("joins")
+        if len(attempts) == 1:
+            raise OSError("no network yet")
+        return Joined()
+
+    monkeypatch.setattr("dashboard.gateway.joining.join", join)
+    exported = system.export(data_dir=tmp_path, system="tests.support.scripted_system:system")
+    with pytest.raises(OSError, match="no network yet"):
+        async with exported.lifespan(None):
+            pass
+    async with exported.lifespan(None):
+        pass
+    assert attempts == ["joins", "joins", "closed"]
+
+
 async def test_without_a_secret_only_clients_on_the_same_machine_are_served(
     gateway: Server, ray_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
