@@ -46,7 +46,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SEGMENT = re.compile(r"[a-zA-Z0-9_.-]+|\{[a-z_]+\}")
 _NAMES = re.compile(r"\{([a-z_]+)\}")
-_TAKEN = frozenset(("agency_id", "body", "request"))
+_TAKEN = frozenset(("agency_id", "body", "principal", "request"))
 
 OPTIONS = frozenset(("agency", "as-json", "data-dir", "help", "json", "url"))
 """What every command has."""

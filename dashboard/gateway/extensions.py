@@ -70,7 +70,7 @@ COMMANDS = frozenset(
 )
 """The names that `agency` has for commands of its own."""
 
-SECRET_HEADERS = frozenset(("authorization", "x-secret", "cookie"))
+SECRET_HEADERS = frozenset(("authorization", "proxy-authorization", "x-secret", "cookie"))
 CALL_SECONDS = 30.0
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

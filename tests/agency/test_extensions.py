@@ -66,6 +66,7 @@ HOOK = Route("POST", "hook", answer, verify=genuine)
             },
             "only a table has rows",
         ),
+        ({"routes": (Route("GET", "n/{principal}", answer),)}, "names in a path are used once, and are none of"),
         (
             {"routes": (Route("POST", "n", answer, body=Link),), "commands": (Command("c", "POST n"),)},
             "command 'c': `--url` is an option of every command",
