@@ -28,6 +28,9 @@ from dashboard.gateway.mounting import path_in_app
 
 log = structlog.get_logger(__name__)
 
+AGENCY_IDS = "agc_"
+"""With which the ids of agencies begin that are made over HTTP."""
+
 MEDIA = "application/problem+json"
 
 STATUSES: dict[type[AgencyError], int] = {
@@ -114,10 +117,19 @@ def _explain(error: RequestValidationError) -> str:
 async def _handle(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, RequestValidationError) and _about_body(error) and not _is_json(request):
         error = errors.InvalidInput("a body is JSON, sent with `Content-Type: application/json`")
+    if isinstance(error, errors.NotFound) and _is_no_id(request.path_params.get("agency_id"), error):
+        error = errors.InvalidInput(f"{error}, and ids of agencies that were made here begin with {AGENCY_IDS}")
     answer = as_problem(error)
     if answer.status_code == 405:
         answer.headers["Allow"] = ", ".join(_methods(request.app, path_in_app(request.scope)))
     return answer
+
+
+def _is_no_id(agency_id: object, error: errors.NotFound) -> bool:
+    """Whether it is the agency that was not found, and its id is none that this API gives. Code may choose other ids,
+    and then they are found."""
+    named = isinstance(agency_id, str) and not agency_id.startswith(AGENCY_IDS)
+    return named and str(error) == f"there is no agency {agency_id!r}"
 
 
 def _about_body(error: RequestValidationError) -> bool:

@@ -259,9 +259,11 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
                 which = {"path": "/a.txt"} if path.endswith("/file") else None
                 answer = intruder.request(method, filled.replace("{agency_id}", agency), params=which, json=given)
                 detail = assert_problem(answer, 404, "ERR_NOT_FOUND")
-                unknown = intruder.request(method, filled.replace("{agency_id}", "nowhere"), params=which, json=given)
+                unknown = intruder.request(
+                    method, filled.replace("{agency_id}", "agc_nowhere"), params=which, json=given
+                )
                 if agency == theirs:  # what is there and what is not look alike
-                    assert assert_problem(unknown, 404, "ERR_NOT_FOUND") == detail.replace(theirs, "nowhere")
+                    assert assert_problem(unknown, 404, "ERR_NOT_FOUND") == detail.replace(theirs, "agc_nowhere")
                 tried += 1
         ticket = intruder.post("/tickets").json()["ticket"]
     assert tried > 25

@@ -532,3 +532,8 @@ def test_without_a_trusted_proxy_none_of_it_is_believed(gateway: Server, agency:
     said = {**CLOUDFLARE, "X-Forwarded-For": "203.0.113.9", "CF-Connecting-IP": "203.0.113.9", "X-Real-IP": "6.6.6.6"}
     found = request_of(gateway, agency, said)
     assert (found["ip"], found["cf"]) == ("127.0.0.1", None)
+
+
+def test_an_id_that_no_agency_made_here_could_have_is_bad_input(http: httpx.Client) -> None:
+    assert_problem(http.get("/agency/invalid-id/blueprints"), 400, "ERR_INVALID_INPUT")
+    assert_problem(http.get("/agency/agc_0123456789abcdef/blueprints"), 404, "ERR_NOT_FOUND")

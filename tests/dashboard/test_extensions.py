@@ -65,7 +65,7 @@ def test_routes_answer_with_the_rights_of_their_caller(http: httpx.Client, agenc
     assert_problem(http.post(entries, json={"guest": "A", "what": 1}), 400, "ERR_INVALID_INPUT")
     assert http.put(entries).headers["allow"] == "GET, POST"
     assert_problem(http.get(f"/agency/{agency}/x/guests/none"), 404, "ERR_NOT_FOUND")
-    assert_problem(http.get("/agency/none/x/guests/entries"), 404, "ERR_NOT_FOUND")
+    assert_problem(http.get("/agency/agc_none/x/guests/entries"), 404, "ERR_NOT_FOUND")
     assert "/agency/{agency_id}/x/guests/entries" in http.get("/openapi.json").json()["paths"]
 
 
@@ -110,12 +110,12 @@ def test_a_webhook_verifies_each_request_and_acts_in_its_agency_only(guarded: Se
         assert post.post(letter, content=content, headers=signed).status_code == 200
         assert_problem(post.post(letter, content=content + b" ", headers=signed), 401, "ERR_UNAUTHORIZED")
         assert_problem(post.post(letter, content=content), 401, "ERR_UNAUTHORIZED")
-        assert_problem(post.post("/agency/none/x/guests/letter", content=content), 401, "ERR_UNAUTHORIZED")
+        assert_problem(post.post("/agency/agc_none/x/guests/letter", content=content), 401, "ERR_UNAUTHORIZED")
         assert_problem(post.post(letter, content=b"{"), 401, "ERR_UNAUTHORIZED")
         for wrong in (b"{", b'{"guest": ""}'):
             proof = {SIGNATURE: hmac.new(SIGNING.encode(), wrong, "sha256").hexdigest()}
             assert_problem(post.post(letter, content=wrong, headers=proof), 400, "ERR_INVALID_INPUT")
-        missing = post.post("/agency/none/x/guests/letter", content=content, headers=signed)
+        missing = post.post("/agency/agc_none/x/guests/letter", content=content, headers=signed)
         assert_problem(missing, 404, "ERR_NOT_FOUND")
     assert [each["says"] for each in owner.get(f"/agency/{agency}/x/guests/entries").json()] == ["by post"]
     assert owner.get(f"/agency/{other}/x/guests/entries").json() == []
