@@ -97,16 +97,22 @@ class Route:
     """An address of the API. What `handle` returns is the answer, as JSON; errors of `agency.errors` are refusals.
 
     `path` is below the extension's own, as in `notes/{note_id}`. A client needs a credential with the `role` in the
-    agency. A webhook has none: `verify` says of each request whether it is genuine, and then it acts with the `role`.
-    The docstring of `handle` is the description.
+    agency: if none is given, a viewer's for GET, and an operator's for whatever may change something. A webhook has
+    none: `verify` says of each request whether it is genuine, and then it acts with the `role`. The docstring of
+    `handle` is the description.
     """
 
     method: Method
     path: str
     handle: Handle
     body: type[BaseModel] | None = None
-    role: RouteRole = "viewer"
+    role: RouteRole | None = None
     verify: Verify | None = None
+
+    @property
+    def needed(self) -> RouteRole:
+        """The role, given or not."""
+        return self.role or ("viewer" if self.method == "GET" else "operator")
 
     @property
     def address(self) -> str:
@@ -120,7 +126,7 @@ class Route:
         return ExtensionRoute(
             method=self.method,
             path=self.path,
-            role=self.role,
+            role=self.needed,
             webhook=self.verify is not None,
             description=inspect.getdoc(self.handle) or "",
             body=None if self.body is None else self.body.model_json_schema(),
@@ -238,7 +244,7 @@ def _wrong_route(route: Route) -> Iterator[str]:
         yield f"{where}: a path is like notes/{{note_id}}, without a slash at its beginning or end"
     if len(set(route.names)) < len(route.names) or _TAKEN.intersection(route.names):
         yield f"{where}: names in a path are used once, and are none of {', '.join(sorted(_TAKEN))}"
-    if route.role not in get_args(RouteRole):
+    if route.needed not in get_args(RouteRole):
         yield f"{where}: a role is one of {', '.join(get_args(RouteRole))}"
     if route.body is not None and route.method in ("GET", "DELETE"):
         yield f"{where}: {route.method} has no body"

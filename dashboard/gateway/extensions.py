@@ -110,7 +110,7 @@ def _extension(middleware: AnyMiddleware) -> Extension:
 
 
 def _add(router: APIRouter, name: str, route: Route, secrets: Declared) -> None:
-    who = Depends(may(route.role)) if route.verify is None else Depends(_agency_of(route))
+    who = Depends(may(route.needed)) if route.verify is None else Depends(_agency_of(route))
     parameters = [("request", Request), ("agency_id", AgencyId), ("principal", Annotated[Principal, who])]
     parameters += [(each, Segment) for each in route.names]
     if route.body is not None and route.verify is None:
@@ -172,7 +172,7 @@ def _agency_of(route: Route) -> Callable[..., Awaitable[Principal]]:
     """A dependency of webhooks: no credential; once it is verified, it acts in the agency of the path."""
 
     async def principal(agency_id: AgencyId) -> Principal:
-        return Principal(agency=agency_id, role=route.role)
+        return Principal(agency=agency_id, role=route.needed)
 
     return principal
 

@@ -131,3 +131,12 @@ def test_what_is_no_extension_is_refused() -> None:
     for wrong in (Odd(), Spaced()):
         with pytest.raises(DefinitionError, match="extension"):
             create_app(GatewaySettings(), AgentSystem("demo:x").use(wrong))
+
+
+def test_a_route_that_may_change_something_needs_an_operator_unless_it_says_otherwise() -> None:
+    assert (LIST.needed, HOOK.needed, Route("DELETE", "n", answer, role="viewer").needed) == (
+        "viewer",
+        "operator",
+        "viewer",
+    )
+    assert Route("POST", "n", answer).info().role == "operator"
