@@ -123,7 +123,11 @@ def _add(router: APIRouter, name: str, route: Route, secrets: Declared) -> None:
         dependencies=[] if route.verify is not None else list(SCHEMES),
         name=f"{name}_{route.method}_{route.path}".lower().translate(_AS_NAME),
         description=route.info().description,
-        responses={**refusals(404), 200: {"description": "What the extension answers."}},
+        responses={
+            **refusals(404),
+            200: {"description": "What the extension answers."},
+            204: {"description": "The extension has done it, and has nothing to say."},
+        },
     )
 
 

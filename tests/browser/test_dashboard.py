@@ -145,11 +145,11 @@ async def test_a_link_to_what_is_not_there_says_so(
     visitor.forgive("status of 404")
     page = await visitor.open(gateway, link(agency, "nobody"))
     await expect(page.get_by_role("main")).to_contain_text("Choose another one on the left")
-    await visitor.open(gateway, at_agency("nowhere"))
+    await visitor.open(gateway, at_agency("agc_nowhere"))
     await expect(page.get_by_role("main")).to_contain_text("Choose another one on the left")
     await visitor.open(gateway, "a/x/nonsense")
     await expect(page.get_by_role("main")).to_contain_text("There is nothing at this address.")
-    assert http.get("/agency/nowhere/nonsense").headers["content-type"] == "application/problem+json"
+    assert http.get("/agency/agc_nowhere/nonsense").headers["content-type"] == "application/problem+json"
 
 
 async def test_a_thread_that_is_deleted_while_it_is_open_says_so(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from agency import HookContext, InvalidInput, Middleware, ToolContext, secret, tool
 from agency.extension import Action, Command, Extension, Panel, Route, RouteRequest
+from agency.secrets import NoSecret
 
 SHELF = "guest-book"
 SIGNATURE = "x-guest-signature"
@@ -56,9 +57,13 @@ async def tell(request: RouteRequest) -> JsonValue:
 
 async def blurt(request: RouteRequest) -> JsonValue:
     """The body and, where it must not be, the key."""
+    try:
+        key = request.secret("key")
+    except NoSecret as error:
+        raise InvalidInput(str(error)) from error
     if request.body == "refuse":
-        raise InvalidInput(f"not with {request.secret('key')}")
-    return {"body": request.body, "key": request.secret("key")}
+        raise InvalidInput(f"not with {key}")
+    return {"body": request.body, "key": key}
 
 
 async def is_signed(request: RouteRequest) -> bool:
