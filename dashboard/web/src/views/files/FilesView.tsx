@@ -1,8 +1,10 @@
-import { type DragEvent, useMemo, useRef, useState } from "react";
+import { useMemo, useState } from "react";
 import { useAction } from "@/api/hooks";
 import { deleteFile, writeFile } from "@/api/threads";
+import { DropArea, UploadButton } from "@/files/DropArea";
 import { FileTree } from "@/files/FileTree";
 import { Preview } from "@/files/Preview";
+import panes from "@/files/TreeAndContent.module.css";
 import { tidy, treeOf } from "@/files/tree";
 import { useThreadState, useThreadStore } from "@/live/hooks";
 import { useQuery } from "@/router/router";
@@ -12,7 +14,6 @@ import { Empty, Loading } from "@/ui/Empty";
 import { Refusal } from "@/ui/Refusal";
 import { Toolbar } from "@/ui/Toolbar";
 import { DiffView } from "@/views/files/DiffView";
-import css from "@/views/files/FilesView.module.css";
 import { useContent, useFiles } from "@/views/files/useFiles";
 import { versionsOf, withCurrent } from "@/views/files/versions";
 import type { ThreadViewProps } from "@/views/tabs";
@@ -57,57 +58,23 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
     else void upload.run(uploads);
   };
 
-  const picker = useRef<HTMLInputElement>(null);
-  const [over, setOver] = useState(0);
-  const drag = (event: DragEvent, by: number) => {
-    if (!event.dataTransfer.types.includes("Files")) return;
-    event.preventDefault();
-    setOver((before) => Math.max(0, before + by));
-  };
-
   return (
-    <div
-      className={css.view}
-      role="group"
-      aria-label="The agent’s files"
-      onDragEnter={(event) => drag(event, 1)}
-      onDragOver={(event) => drag(event, 0)}
-      onDragLeave={(event) => drag(event, -1)}
-      onDropCapture={() => setOver(0)}
-      onDrop={(event) => {
-        event.preventDefault();
-        const folder = (event.target as Element).closest<HTMLElement>("[data-folder]")?.dataset.folder;
-        given(folder ?? "", [...event.dataTransfer.files]);
-      }}
-    >
-      <nav className={css.side} aria-label="Files" data-open={path === null || undefined}>
+    <DropArea label="The agent’s files" invites="Drop files to give them to the agent" onFiles={given}>
+      <nav className={panes.side} aria-label="Files" data-open={path === null || undefined}>
         <Toolbar label="Files" slim>
           <span className="faint num grow" role="status">
             {upload.busy ? "Uploading …" : files.data && count(files.data.length, "file")}
           </span>
-          <button type="button" className="button small" onClick={() => picker.current?.click()}>
-            Upload
-          </button>
-          <input
-            ref={picker}
-            type="file"
-            multiple
-            hidden
-            aria-label="Files to upload"
-            onChange={(event) => {
-              given("", [...(event.target.files ?? [])]);
-              event.target.value = "";
-            }}
-          />
+          <UploadButton label="Files to upload" onFiles={given} />
         </Toolbar>
         <Refusal problem={upload.problem ?? files.problem} />
-        <div className={css.tree}>
+        <div className={panes.tree}>
           <FileTree entries={tree} chosen={path} onChoose={setPath} />
         </div>
       </nav>
-      <div className={css.main} data-open={path !== null || undefined}>
+      <div className={panes.main} data-open={path !== null || undefined}>
         {path !== null && (
-          <button type="button" className={`button quiet small ${css.back}`} onClick={() => setPath(null)}>
+          <button type="button" className={`button quiet small ${panes.back}`} onClick={() => setPath(null)}>
             ‹ Files
           </button>
         )}
@@ -130,7 +97,6 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
           />
         )}
       </div>
-      {over > 0 && <div className={css.over}>Drop files to give them to the agent</div>}
       {deleting !== null && (
         <Confirm
           title={`Delete ${deleting}?`}
@@ -157,6 +123,6 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
           There are files with these names: {replacing.map((each) => each.path).join(", ")}
         </Confirm>
       )}
-    </div>
+    </DropArea>
   );
 }

@@ -1,8 +1,10 @@
 import { LibraryIcon, PlusIcon } from "lucide-react";
-import { type DragEvent, useMemo, useRef, useState } from "react";
+import { useMemo, useState } from "react";
 import { useAction, useLoad } from "@/api/hooks";
 import { ABSENT, listEntries, listShelves, MOST, writeEntry } from "@/api/shelves";
+import { DropArea, UploadButton } from "@/files/DropArea";
 import { FileTree } from "@/files/FileTree";
+import panes from "@/files/TreeAndContent.module.css";
 import { treeOf } from "@/files/tree";
 import { Link, navigate, useQuery } from "@/router/router";
 import { to } from "@/router/routes";
@@ -62,13 +64,6 @@ export default function ShelvesView({ agency, shelf }: { agency: string; shelf: 
     if (uploads.some((each) => each.version !== ABSENT)) setReplacing(uploads);
     else void upload.run(uploads);
   };
-  const picker = useRef<HTMLInputElement>(null);
-  const [over, setOver] = useState(0);
-  const drag = (event: DragEvent, by: number) => {
-    if (shelf === null || !event.dataTransfer.types.includes("Files")) return;
-    event.preventDefault();
-    setOver((before) => Math.max(0, before + by));
-  };
 
   if (shelves.data === undefined) {
     return (
@@ -86,21 +81,12 @@ export default function ShelvesView({ agency, shelf }: { agency: string; shelf: 
           New entry
         </button>
       </PageHead>
-      <div
-        className={css.view}
-        role="group"
-        aria-label="Shelves and their entries"
-        onDragEnter={(event) => drag(event, 1)}
-        onDragOver={(event) => drag(event, 0)}
-        onDragLeave={(event) => drag(event, -1)}
-        onDropCapture={() => setOver(0)}
-        onDrop={(event) => {
-          event.preventDefault();
-          const folder = (event.target as Element).closest<HTMLElement>("[data-folder]")?.dataset.folder;
-          given(folder ?? "", [...event.dataTransfer.files]);
-        }}
+      <DropArea
+        label="Shelves and their entries"
+        invites={shelf === null ? null : `Drop files to put them on ${shelf}`}
+        onFiles={given}
       >
-        <nav className={css.side} aria-label="Shelves" data-open={path === null || undefined}>
+        <nav className={panes.side} aria-label="Shelves" data-open={path === null || undefined}>
           <ul className={css.shelves}>
             {shelves.data.map((each) => (
               <li key={each.name}>
@@ -128,35 +114,22 @@ export default function ShelvesView({ agency, shelf }: { agency: string; shelf: 
                   value={prefix}
                   onChange={setPrefix}
                 />
-                <button type="button" className="button small" onClick={() => picker.current?.click()}>
-                  Upload
-                </button>
-                <input
-                  ref={picker}
-                  type="file"
-                  multiple
-                  hidden
-                  aria-label="Files to put on the shelf"
-                  onChange={(event) => {
-                    given("", [...(event.target.files ?? [])]);
-                    event.target.value = "";
-                  }}
-                />
+                <UploadButton label="Files to put on the shelf" onFiles={given} />
               </Toolbar>
               <p className="faint num" role="status">
                 {upload.busy ? "Uploading …" : entries && count(entries.length, "entry", "entries")}
                 {page.data?.next != null && `, the first ${number(MOST)}: type how a path begins to see others`}
               </p>
               <Refusal problem={upload.problem ?? page.problem} />
-              <div className={css.tree}>
+              <div className={panes.tree}>
                 <FileTree entries={tree} chosen={path} onChoose={setPath} />
               </div>
             </section>
           )}
         </nav>
-        <div className={css.main} data-open={path !== null || undefined}>
+        <div className={panes.main} data-open={path !== null || undefined}>
           {path !== null && (
-            <button type="button" className={`button quiet small ${css.back}`} onClick={() => setPath(null)}>
+            <button type="button" className={`button quiet small ${panes.back}`} onClick={() => setPath(null)}>
               ‹ Shelves
             </button>
           )}
@@ -180,8 +153,7 @@ export default function ShelvesView({ agency, shelf }: { agency: string; shelf: 
             </Empty>
           )}
         </div>
-        {over > 0 && <div className={css.over}>Drop files to put them on {shelf}</div>}
-      </div>
+      </DropArea>
       {adding && (
         <NewEntry
           agency={agency}
