@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.gateway_requests import Json, assert_problem, create, finished, message, stored
 from tests.support.scripted_system import calls, say, task
+from tests.support.waiting import eventually_sync
 
 PATIENCE = 20.0
 
@@ -23,10 +24,7 @@ def state(http: httpx.Client, agency: str, thread: str) -> Json:
 
 
 def paused(http: httpx.Client, agency: str, thread: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while state(http, agency, thread)["run"]["status"] != "paused":
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually_sync(lambda: state(http, agency, thread)["run"]["status"] == "paused", PATIENCE)
 
 
 @pytest.mark.parametrize("body", [{}, {"messages": []}, {"files": {"/a.txt": "a"}}], ids=["none", "empty", "files"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +23,7 @@ from agency import (
     tool,
 )
 from agency.testing import Line, ScriptedModel, call
-from tests.support.crashes import in_a_process, killed_at
+from tests.support.crashes import killed_and_resumed
 from tests.support.thread_files import messages_of
 
 OWN, ASIDE = Usage(input=10, output=5), Usage(input=100)
@@ -81,23 +80,13 @@ async def look(folder: Path) -> tuple[Usage, list[EventType]]:
 def test_a_kill_at_any_commit_loses_no_answer_and_charges_each_once(
     when: Literal["before", "after"], tmp_path: Path
 ) -> None:
-    killed = 0
-    for n in range(1, 60):
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        status = killed_at(n, when, lambda folder=folder: asyncio.run(operate(folder)))  # type: ignore[misc]  # bound now
-        assert in_a_process(lambda folder=folder: asyncio.run(operate(folder))) == 0, n  # type: ignore[misc]  # bound now
+    for folder in killed_and_resumed(tmp_path, when, operate, least=8):
         used, kinds = asyncio.run(look(folder))
         assert kinds.count(EventType.MODEL_ASKED) == 4
-        assert used.input == 4 * ASIDE.input + 2 * OWN.input, n
+        assert used.input == 4 * ASIDE.input + 2 * OWN.input, folder.name
         asked = (folder / LEDGER).read_text().splitlines()
-        assert len(asked) <= 5, n  # only the call that was under way is made again
+        assert len(asked) <= 5, folder.name  # only the call that was under way is made again
         if when == "after":
-            assert len(asked) == 4, n  # its answer was on disk
+            assert len(asked) == 4, folder.name  # its answer was on disk
         said = [message.content for message in messages_of(folder / "clerk.db") if message.role == "tool"]
         assert said[0].startswith("answer")
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
-        killed += 1
-    assert killed > 8

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +9,7 @@ import pytest
 
 from agency import AgentSystem, KeyReused, LocalRuntime, Message, ModelRequest, ToolCall, tool
 from agency.testing import Line, ScriptedModel, call
-from tests.support.crashes import in_a_process, killed_at
+from tests.support.crashes import killed_and_resumed
 
 PAST = (
     Message(role="user", content="shout"),
@@ -64,14 +62,5 @@ async def operate(folder: Path) -> None:
 def test_an_imported_conversation_is_there_once_and_whole_and_its_key_is_remembered(
     when: Literal["before", "after"], tmp_path: Path
 ) -> None:
-    killed = 0
-    for n in range(1, 50):
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        status = killed_at(n, when, lambda folder=folder: asyncio.run(operate(folder)))  # type: ignore[misc]  # bound now
-        assert in_a_process(lambda folder=folder: asyncio.run(operate(folder))) == 0, n  # type: ignore[misc]  # bound now
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
-        killed += 1
-    assert killed > 4
+    for _ in killed_and_resumed(tmp_path, when, operate, least=4):
+        pass  # it was resumed to its end, which says it all

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -17,7 +16,7 @@ import pytest
 from agency import ABSENT, AgentSystem, HookContext, LocalRuntime, Middleware, RunEnd, ToolContext, tool
 from agency.shelves.local import FILE, LocalShelves
 from agency.testing import Line, ScriptedModel, call
-from tests.support.crashes import in_a_process, killed_at
+from tests.support.crashes import killed_and_resumed, killed_at
 
 
 @tool
@@ -66,21 +65,12 @@ async def operate(folder: Path) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_any_commit_leaves_every_write_made_once(when: Literal["before", "after"], tmp_path: Path) -> None:
-    killed = 0
-    for n in range(1, 60):
-        folder = tmp_path / str(n)
-        status = killed_at(n, when, lambda folder=folder: asyncio.run(operate(folder)))  # type: ignore[misc]  # bound now
-        assert in_a_process(lambda folder=folder: asyncio.run(operate(folder))) == 0, n  # type: ignore[misc]  # bound now
+    for folder in killed_and_resumed(tmp_path, when, operate, least=8):
         shelves = LocalShelves(folder / "shelves")
         (account,) = shelves.entries("accounts").entries
         assert (shelves.read("accounts", "rye").text, account.version) == ("7", "3")
         ledger = [entry.path.rpartition(".")[2] for entry in shelves.entries("ledger").entries]
-        assert ledger[:1] == ["begun"], n  # `on_run_end` is told at most once
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
-        killed += 1
-    assert killed > 8
+        assert ledger[:1] == ["begun"], folder.name  # `on_run_end` is told at most once
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

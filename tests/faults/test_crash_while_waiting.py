@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +23,7 @@ from agency import (
 )
 from agency.clock import now_ms
 from agency.testing import Line, ScriptedModel, call
-from tests.support.crashes import in_a_process, killed_at
+from tests.support.crashes import killed_and_resumed
 from tests.support.waiting import eventually
 
 HOUR = 3_600_000
@@ -102,17 +101,7 @@ async def look_at(folder: Path) -> tuple[list[str], list[EventType], int | None]
 def test_a_kill_at_any_commit_settles_the_call_once_and_tells_the_timer(
     when: Literal["before", "after"], tmp_path: Path
 ) -> None:
-    killed = 0
-    for n in range(1, 60):
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        status = killed_at(n, when, lambda folder=folder: asyncio.run(operate(folder)))  # type: ignore[misc]  # bound now
-        assert in_a_process(lambda folder=folder: asyncio.run(operate(folder))) == 0, n  # type: ignore[misc]  # bound now
+    for folder in killed_and_resumed(tmp_path, when, operate, least=8):
         said, kinds, wake_at = asyncio.run(look_at(folder))
-        assert said == ["charge it", "seen", "paid", "once more"], n
-        assert kinds.count(EventType.TOOL_OUTPUT) == 2 and wake_at is None, n
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
-        killed += 1
-    assert killed > 8
+        assert said == ["charge it", "seen", "paid", "once more"], folder.name
+        assert kinds.count(EventType.TOOL_OUTPUT) == 2 and wake_at is None, folder.name

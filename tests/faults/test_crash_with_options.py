@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import signal
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +12,7 @@ from pydantic import BaseModel
 from agency import AgentSystem, HookContext, LocalRuntime, Middleware, ModelRequest, Plan, tool
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
-from tests.support.crashes import in_a_process, killed_at
+from tests.support.crashes import killed_and_resumed
 
 
 class ToneOptions(BaseModel):
@@ -71,16 +69,6 @@ async def operate(folder: Path) -> None:
 @pytest.mark.kills
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_any_commit_changes_no_option(when: Literal["before", "after"], tmp_path: Path) -> None:
-    killed = 0
-    for n in range(1, 50):
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        status = killed_at(n, when, lambda folder=folder: asyncio.run(operate(folder)))  # type: ignore[misc]  # bound now
-        assert in_a_process(lambda folder=folder: asyncio.run(operate(folder))) == 0, n  # type: ignore[misc]  # bound now
+    for folder in killed_and_resumed(tmp_path, when, operate, least=5):
         asked = {tuple(json.loads(line)) for line in (folder / "ledger").read_text().splitlines()}
-        assert asked == {("clerk", "large", "kind", 9, False), ("worker", "any", "kind", None, False)}, n
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
-        killed += 1
-    assert killed > 5
+        assert asked == {("clerk", "large", "kind", 9, False), ("worker", "any", "kind", None, False)}, folder.name

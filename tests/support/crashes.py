@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Literal
 
 from agency import (
@@ -41,6 +43,33 @@ def killed_at(n: int, when: Literal["before", "after"], work: Callable[[], None]
         work()
 
     return in_a_process(until_killed)
+
+
+Operate = Callable[[Path], Coroutine[None, None, None]]
+"""What a patient user does in a folder, whatever is there already."""
+
+
+def killed_and_resumed(
+    folder: Path, when: Literal["before", "after"], operate: Operate, *, least: int
+) -> Iterator[Path]:
+    """Do something, killed at its first commit, then at its second, and so on until it has no more; each time in a
+    folder of its own, and once more to the end, which must succeed. The folders, for a look. More than `least` times
+    it must have been killed."""
+    for n in range(1, 200):
+        own = folder / str(n)
+        own.mkdir()
+
+        def work(own: Path = own) -> None:
+            asyncio.run(operate(own))
+
+        status = killed_at(n, when, work)
+        assert status in (0, -signal.SIGKILL), n
+        assert in_a_process(work) == 0, n
+        yield own
+        if status == 0:
+            assert n > least
+            return
+    raise AssertionError("it is killed however many commits it is left")
 
 
 def in_a_process(work: Callable[[], None]) -> int:
