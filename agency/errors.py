@@ -67,6 +67,11 @@ class NotFound(AgencyError):
     code = "ERR_NOT_FOUND"
 
 
+def no_agency(agency_id: str) -> NotFound:
+    """The same words for an agency that is not there and for one that is not the caller's: they look alike."""
+    return NotFound(f"there is no agency {agency_id!r}")
+
+
 class WrongState(AgencyError):
     code = "ERR_WRONG_STATE"
 

@@ -15,7 +15,7 @@ from actors.agency.context import AgencyContext
 from actors.agency.journal import Journal, JournalPage
 from actors.operations import Seq, index_operation, operation
 from actors.updates import ThreadUpdate
-from agency.errors import InvalidInput, NotFound
+from agency.errors import InvalidInput, no_agency
 
 PAGE_MOST = 10_000
 WAIT_MOST = 30.0
@@ -67,7 +67,7 @@ class JournalFeed:
                 while (page := self._journal.page(after, limit)).upto == after:
                     await self._moved.wait()
                     if self._context.deleting:
-                        raise NotFound(f"there is no agency {self._context.id!r}")
+                        raise no_agency(self._context.id)
         except TimeoutError:
             return JournalPage((), after)
         finally:

@@ -19,7 +19,7 @@ from actors.agency.creation import Creation
 from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
 from agency.approvals.rules import NO_POLICY, Policy
 from agency.define.blueprint import Blueprint
-from agency.errors import NotFound
+from agency.errors import no_agency
 from agency.events import timestamp
 from agency.idempotency import check_repeated, request_digest
 from agency.metadata import ThreadMetadata
@@ -108,7 +108,7 @@ class AgencyStore:
     @classmethod
     def open(cls, path: Path, storage: Storage, create: AgencyInfo | None = None) -> AgencyStore:
         if create is None and not path.exists():
-            raise NotFound(f"there is no agency {path.parent.name!r}")
+            raise no_agency(path.parent.name)
         (path.parent / "threads").mkdir(parents=True, exist_ok=True)
         with sqlite.store_errors("open", path):
             db = sqlite.connect(path)
@@ -327,7 +327,7 @@ _CALL_OFF = """
 def info_of(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
     found = {str(key): str(value) for key, value in rows}
     if "id" not in found or "deleting" in found:
-        raise NotFound(f"there is no agency {path.parent.name!r}")
+        raise no_agency(path.parent.name)
     budget = Budget.model_validate_json(found.get("budget", "{}"))
     return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"], budget=budget)
 

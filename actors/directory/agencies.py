@@ -16,7 +16,7 @@ from actors.agency.installation import Installation
 from actors.settings import Settings
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
-from agency.errors import NotFound
+from agency.errors import no_agency
 
 
 class Agencies:
@@ -37,7 +37,7 @@ class Agencies:
         """Call an operation of an agency, which is opened if need be."""
         agency = self._open(agency_id)
         if agency.deleting:
-            raise NotFound(f"there is no agency {agency_id!r}")
+            raise no_agency(agency_id)
         with self._serving(agency_id, agency):
             return await agency.call(name, args, kwargs)
 

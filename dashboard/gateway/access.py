@@ -22,7 +22,7 @@ from starlette.requests import HTTPConnection
 from actors import Cluster, agency_of_key
 from agency.api.bodies import Ticket
 from agency.clock import now_ms
-from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable
+from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable, no_agency
 from agency.events import timestamp
 from agency.wire import Wire
 from dashboard.gateway.live import STREAM
@@ -54,7 +54,7 @@ class Principal(Wire):
         if self.is_owner:
             return
         if self.agency != agency:
-            raise NotFound(f"there is no agency {agency!r}")
+            raise no_agency(agency)
         if RANKS[self.role] < RANKS[needed]:
             raise Forbidden(f"this needs a key with the role {needed!r}; the role of this key is {self.role!r}")
 

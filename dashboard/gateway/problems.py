@@ -129,7 +129,7 @@ def _is_no_id(agency_id: object, error: errors.NotFound) -> bool:
     """Whether it is the agency that was not found, and its id is none that this API gives. Code may choose other ids,
     and then they are found."""
     named = isinstance(agency_id, str) and not agency_id.startswith(AGENCY_IDS)
-    return named and str(error) == f"there is no agency {agency_id!r}"
+    return named and str(error) == str(errors.no_agency(str(agency_id)))
 
 
 def _about_body(error: RequestValidationError) -> bool:
