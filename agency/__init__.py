@@ -25,6 +25,8 @@ from agency.errors import (
     NewerStore,
     NotAThreadStore,
     NotFound,
+    RunFailed,
+    RunUnfinished,
     StaleActivation,
     StoreError,
     ToolError,
@@ -45,6 +47,7 @@ from agency.shelves.interface import ABSENT, ShelfEntry, ShelfInfo, ShelfItem, S
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
 from agency.thread.outside import Settlement
+from agency.thread.results import RunResult
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
 from agency.turn.effects import Ask, ModelReply
@@ -133,8 +136,11 @@ __all__ = [
     "Rule",
     "RunEnd",
     "RunEnvelope",
+    "RunFailed",
     "RunOptions",
+    "RunResult",
     "RunState",
+    "RunUnfinished",
     "Runtime",
     "Secret",
     "Settlement",

@@ -17,6 +17,8 @@
     │   └── StaleActivation  another activation opened the file since; this one may not write
     ├── ResultMismatch       a result was fed to the turn machine that does not fit its state
     ├── HookFailed           a middleware's hook raised; the middleware and hook are named
+    ├── RunFailed            a run has ended without a result
+    ├── RunUnfinished        a run has no result yet: it waits for a person, or is still at work
     ├── Unavailable          no answer in time; it may or may not have been done, and can be tried again
     ├── Poisoned             a run whose process died with it, time after time
     ├── Interrupted          what ran a tool call died; the call may or may not have taken effect
@@ -124,6 +126,34 @@ class HookFailed(AgencyError):
         self.hook = hook
         message = f"middleware {middleware!r} failed in {hook}: {problem}"
         super().__init__(message.encode("utf-8", "replace").decode())
+
+
+class RunFailed(AgencyError):
+    """The run has ended as an error, or was canceled: `run_code` is its code, one of `agency/codes.py`, and `reason`
+    says it in words."""
+
+    code = "ERR_RUN_FAILED"
+
+    def __init__(self, message: str, *, run_code: str, reason: str, thread_id: str, run_id: str) -> None:
+        self.run_code = run_code
+        self.reason = reason
+        self.thread_id = thread_id
+        self.run_id = run_id
+        super().__init__(message)
+
+
+class RunUnfinished(AgencyError):
+    """The run goes on, or waits. `reason` is what it is paused for (`hitl`, `subagent`, `exhausted`, `manual`,
+    `outside`), or `running`; `waits` has the ids of the calls that a person has to decide on."""
+
+    code = "ERR_RUN_UNFINISHED"
+
+    def __init__(self, message: str, *, reason: str, waits: tuple[str, ...], thread_id: str, run_id: str) -> None:
+        self.reason = reason
+        self.waits = waits
+        self.thread_id = thread_id
+        self.run_id = run_id
+        super().__init__(message)
 
 
 class Unavailable(AgencyError):

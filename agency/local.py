@@ -14,11 +14,12 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import JsonValue
 from typing_extensions import Unpack
@@ -29,6 +30,7 @@ from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.options import RunOptionFields, RunOptions
+from agency.define.output import OutputType
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import (
@@ -55,8 +57,10 @@ from agency.store.sqlite import Storage
 from agency.thread.calls import perform
 from agency.thread.invocation import checked_invocation
 from agency.thread.openings import openings_of
+from agency.thread.results import RunResult, output_of
 from agency.thread.thread import Thread
 from agency.turn.outcomes import CallOutcome
+from agency.turn.state import Limits
 
 log = logging.getLogger(__name__)
 
@@ -332,6 +336,43 @@ async def open_thread(
         yield thread
     finally:
         await runtime.close()
+
+
+async def run_once(
+    system: AgentSystem,
+    agent: str,
+    message: str | Message | Sequence[Message],
+    *,
+    output: OutputType | None = None,
+    file: Path | str | None = None,
+    folder: Path | str | None = None,
+    timeout: float | None = None,
+    limits: Limits | None = None,
+    files: Mapping[str, str] | None = None,
+    **options: Unpack[RunOptionFields],
+) -> RunResult[Any]:
+    """What `AgentSystem.run` does."""
+    if file is not None and folder is not None:
+        raise InvalidInput("name a `file` for this thread, or a `folder` for a new one in it, not both")
+    if file is not None:
+        opened: AbstractAsyncContextManager[Thread] = open_thread(system, file, agent=agent)
+    else:
+        opened = _new_thread(system, agent, folder)
+    schema = None if output is None else system.note_output(output)
+    async with opened as thread:
+        await thread.send(message, limits=limits, files=files, output_schema=schema, **options)
+        run = await thread.wait(timeout)
+        return RunResult(output_of(run, output), run, await thread.state())
+
+
+@asynccontextmanager
+async def _new_thread(system: AgentSystem, agent: str, folder: Path | str | None) -> AsyncIterator[Thread]:
+    """A new thread in a folder, or in one that is gone afterwards."""
+    with ExitStack() as stack:
+        if folder is None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="agency-", ignore_cleanup_errors=True))
+        async with LocalRuntime(system, folder) as runtime:
+            yield await runtime.create(agent)
 
 
 def _metadata(thread_id: str, blueprint: Blueprint) -> ThreadMetadata:

@@ -65,5 +65,13 @@ def _is_finite(value: JsonValue) -> bool:
 
 def explain(error: ValidationError) -> str:
     """What is wrong, in one line, without what the caller knows already."""
-    problems = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}".removeprefix(": ") for e in error.errors()]
+    problems = [
+        f"{'.'.join(str(part) for part in e['loc'])}: {plain_problem(e['msg'])}".removeprefix(": ")
+        for e in error.errors()
+    ]
     return "; ".join(problems)
+
+
+def plain_problem(message: str) -> str:
+    """What pydantic says of a value, without its word for a check of ours."""
+    return message.removeprefix("Value error, ")

@@ -30,8 +30,8 @@ from actors.cluster.thread_handle import ThreadHandle, new_thread_id
 from actors.operations import remote
 from agency.api.tenancy import KeyInfo, KeyRole, NewKey
 from agency.define.options import RunOptionFields, as_options
+from agency.define.output import OutputType, as_schema
 from agency.errors import AgencyError, NotFound
-from agency.json_schema import Schema
 from agency.messages import Message
 from agency.metadata import RequestContext
 from agency.schedules.schedule import ScheduleInfo, ScheduleRun
@@ -90,7 +90,7 @@ class AgencyHandle:
         request: RequestContext | None = None,
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
-        output_schema: Schema | None = None,
+        output_schema: OutputType | None = None,
         **options: Unpack[RunOptionFields],
     ) -> ThreadHandle:
         """A new thread for an agent, at work at once if there is a message; `files` are text by path. `limits`,
@@ -102,7 +102,7 @@ class AgencyHandle:
             request=request,
             limits=limits,
             files=files,
-            output_schema=output_schema,
+            output_schema=None if output_schema is None else as_schema(output_schema),
             options=as_options(options),
         )
         return ThreadHandle(self._connection, Address(self.id, created.id), created)

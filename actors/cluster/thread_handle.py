@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from typing_extensions import Unpack
 
@@ -20,13 +20,14 @@ from actors.host.system_agent import SystemAgent
 from actors.operations import new_key, remote
 from agency.api.tenancy import ThreadSummary
 from agency.define.options import RunOptionFields, as_options
+from agency.define.output import OutputType
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.events import Event
-from agency.json_schema import Schema
 from agency.messages import Message
 from agency.metadata import RequestContext, ThreadMetadata
 from agency.store.draft import When
 from agency.thread.invocation import checked_invocation
+from agency.thread.results import AnyOutput, output_of
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, RunEnvelope
 from agency.turn.state import Limits
@@ -116,7 +117,7 @@ class ThreadHandle:
         idempotency_key: str | None = None,
         limits: Limits | None = None,
         files: Mapping[str, str] | None = None,
-        output_schema: Schema | None = None,
+        output_schema: OutputType | None = None,
         when: When = "next_step",
         **options: Unpack[RunOptionFields],
     ) -> Accepted:
@@ -140,9 +141,22 @@ class ThreadHandle:
         """The latest run, as it is now."""
         return await self._run()
 
-    async def wait(self, timeout: float | None = None) -> RunEnvelope:
+    @overload
+    async def wait(self, timeout: float | None = None) -> RunEnvelope: ...
+    @overload
+    async def wait(self, timeout: float | None = None, *, output: type[AnyOutput]) -> AnyOutput: ...
+    async def wait(
+        self, timeout: float | None = None, *, output: type[AnyOutput] | None = None
+    ) -> RunEnvelope | AnyOutput:
         """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then. It also
-        needs one if it waits for a descendant that does: `meta.waiting_for` names that."""
+        needs one if it waits for a descendant that does: `meta.waiting_for` names that.
+
+        With `output`, a pydantic model, the result as an instance of it; `RunFailed` or `RunUnfinished` if there is
+        none."""
+        run = await self._wait(timeout)
+        return run if output is None else output_of(run, output)
+
+    async def _wait(self, timeout: float | None) -> RunEnvelope:
         if timeout is not None:
             check_within("the time to wait", timeout, 0, float("inf"))
         loop = asyncio.get_running_loop()

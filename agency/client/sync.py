@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from types import TracebackType
-from typing import Self
+from typing import Self, overload
 
 import httpx
 
@@ -30,6 +30,7 @@ from agency.client.request import AnyEvent, Cursor, EventFeed, Listing, Request,
 from agency.client.waiting import Waiting
 from agency.errors import AgencyError
 from agency.metadata import ThreadMetadata
+from agency.thread.results import AnyOutput, output_of
 from agency.thread.views import RunEnvelope
 
 
@@ -120,13 +121,20 @@ class Thread(SyncHandle, ThreadOperations, FileOperations):
         self.agency_id = agency_id
         self.id = thread_id
 
-    def wait(self, timeout: float | None = None) -> RunEnvelope:
-        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then."""
+    @overload
+    def wait(self, timeout: float | None = None) -> RunEnvelope: ...
+    @overload
+    def wait(self, timeout: float | None = None, *, output: type[AnyOutput]) -> AnyOutput: ...
+    def wait(self, timeout: float | None = None, *, output: type[AnyOutput] | None = None) -> RunEnvelope | AnyOutput:
+        """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then.
+
+        With `output`, a pydantic model, the result as an instance of it; `RunFailed` or `RunUnfinished` if there is
+        none."""
         waiting = Waiting(timeout)
         while True:
             run = self._transport.ask(self._run_after(waiting.piece))
             if waiting.over(run):
-                return run
+                return run if output is None else output_of(run, output)
 
 
 class Agency(SyncHandle, AgencyOperations, DefinitionOperations, InboxOperations, ScheduleOperations, ShelfOperations):

@@ -30,6 +30,7 @@ from agency.define.hooks import AnyMiddleware, Middleware, check_taken, given_to
 from agency.define.middleware_checks import check_definition, section_of
 from agency.define.options import RunOptions, check_size
 from agency.define.output import OutputType, as_schema, is_output_type
+from agency.define.running import RunsAgents
 from agency.define.tools import Tool, as_tool
 from agency.errors import DefinitionError, InvalidInput, NotFound
 from agency.json_schema import Schema
@@ -51,7 +52,7 @@ OPEN_PROVIDERS = 200
 """So many entries are kept open; those that were opened first are let go."""
 
 
-class AgentSystem:
+class AgentSystem(RunsAgents):
     """Agents, tools and middleware that belong together, and the models that they use.
 
     Its methods return the system, so that calls can be chained. What refers to something that it does not have raises
@@ -155,7 +156,7 @@ class AgentSystem:
             if "tags" in given:
                 given["tags"] = _tags(given["tags"], where)
             if "output_schema" in given:
-                given["output_schema"] = self._output(given["output_schema"])
+                given["output_schema"] = self.note_output(given["output_schema"])
             return Blueprint.model_validate(given)
         except InvalidInput as error:
             raise DefinitionError(f"{where}: {error}") from error
@@ -173,7 +174,8 @@ class AgentSystem:
         """
         return load_exporter()(self, settings)
 
-    def _output(self, wanted: OutputType) -> Schema:
+    def note_output(self, wanted: OutputType) -> Schema:
+        """The schema of a result, checked. If it is that of a pydantic model, results must be valid for that, too."""
         if not is_output_type(wanted):
             raise InvalidInput(f"output_schema is a pydantic model or a JSON schema, not {wanted!r:.100}")
         schema = as_schema(wanted)
@@ -375,7 +377,7 @@ class AgentSystem:
         return self._opened[key]
 
     def output_model(self, schema: Schema) -> type[BaseModel] | None:
-        """The pydantic model that a schema was made from, if it was given with an agent."""
+        """The pydantic model that a schema was made from, if it was given in this process."""
         return self._output_models.get(to_json(schema)) if self._output_models else None
 
     def prepare(self, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:

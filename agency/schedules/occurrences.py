@@ -84,8 +84,8 @@ class Timing(Wire):
             raise ValueError(f"a cron expression has five fields, as in '0 9 * * 1-5'; this one has {len(fields)}")
         try:
             next(CronSim(given, _LONG_AGO))
-        except CronSimError as error:
-            raise ValueError(f"that is no cron expression: {str(error).lower()}") from None
+        except CronSimError:
+            raise ValueError(_what_is_wrong(fields)) from None
         except StopIteration:
             raise ValueError("there is no such day, in no year") from None
         return " ".join(fields)
@@ -132,6 +132,26 @@ class Timing(Wire):
             if (due := _ms(at)) > t:  # in an hour that comes twice, the first one's are over
                 return due
         return None
+
+
+_FIELDS = {
+    "minute": "0–59",
+    "hour": "0–23",
+    "day of the month": "1–31",
+    "month": "1–12 or JAN–DEC",
+    "day of the week": "0–7 or SUN–SAT",
+}
+
+
+def _what_is_wrong(fields: list[str]) -> str:
+    """Which field of a cron expression cannot be, and what would be right."""
+    for n, (name, values) in enumerate(_FIELDS.items()):
+        try:
+            CronSim(" ".join(field if i == n else "*" for i, field in enumerate(fields)), _LONG_AGO)
+        except CronSimError:
+            forms = "" if fields[n].isdigit() else ", a list as 1,2, a range as 1-5 or a step as */2"
+            return f"the {name} must be {values}{forms}, not {fields[n]}"
+    return f"no month {fields[3]} has a day {fields[2]}"
 
 
 def instant(text: str) -> int:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, overload
 
 from pydantic import JsonValue, TypeAdapter
 from typing_extensions import Unpack
@@ -50,6 +50,7 @@ from agency.thread.outside import Settlement, settled_by
 from agency.thread.pipeline import Pipeline
 from agency.thread.postman import Postman
 from agency.thread.receiving import ParcelReceiver
+from agency.thread.results import AnyOutput, output_of
 from agency.thread.resuming import Resuming
 from agency.thread.views import (
     Accepted,
@@ -243,7 +244,7 @@ class Thread:
             idempotency_key=idempotency_key,
             limits=limits,
             files=files,
-            output_schema=output_schema,
+            output_schema=None if output_schema is None else self._system.note_output(output_schema),
             when=when,
             **options,
         )
@@ -370,9 +371,22 @@ class Thread:
         """Call `listener` whenever a reader may find something new. Returns what ends that."""
         return self._feed.listen(listener)
 
-    async def wait(self, timeout: float | None = None) -> RunEnvelope:
+    @overload
+    async def wait(self, timeout: float | None = None) -> RunEnvelope: ...
+    @overload
+    async def wait(self, timeout: float | None = None, *, output: type[AnyOutput]) -> AnyOutput: ...
+    async def wait(
+        self, timeout: float | None = None, *, output: type[AnyOutput] | None = None
+    ) -> RunEnvelope | AnyOutput:
         """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then. It also
-        needs one if it waits for a descendant that does: `meta.waiting_for` names that."""
+        needs one if it waits for a descendant that does: `meta.waiting_for` names that.
+
+        With `output`, a pydantic model, the result as an instance of it; `RunFailed` or `RunUnfinished` if there is
+        none."""
+        run = await self._wait(timeout)
+        return run if output is None else output_of(run, output)
+
+    async def _wait(self, timeout: float | None) -> RunEnvelope:
         try:
             async with asyncio.timeout(timeout):
                 while self._busy():

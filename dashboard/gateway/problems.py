@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from agency import errors
 from agency.errors import AgencyError
 from agency.secrets import without_secrets
-from agency.wire import Wire
+from agency.wire import Wire, plain_problem
 from dashboard.gateway.json_route import UNSAID
 from dashboard.gateway.mounting import path_in_app
 
@@ -110,7 +110,8 @@ def _explain(error: RequestValidationError) -> str:
     problems: dict[str, None] = {}  # each member of a union may report the same
     for each in error.errors():
         where = ".".join(str(part) for part in each["loc"] if part != "body")
-        problems[f"{where}: {each['msg']}" if where else str(each["msg"])] = None
+        what = plain_problem(str(each["msg"]))
+        problems[f"{where}: {what}" if where else what] = None
     return "; ".join(problems)[:2_000]
 
 

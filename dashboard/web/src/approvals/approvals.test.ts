@@ -42,6 +42,10 @@ describe("edited arguments", () => {
     expect(explain(faults, { cents: "x" })).toEqual(["cents: not a number"]);
   });
 
+  it("that the tool does not have are named", async () => {
+    expect(await problems({ cents: 1, x: 2 }, schema)).toEqual(["there is no argument x"]);
+  });
+
   it("are left to the gateway where a schema cannot be read", async () => {
     expect(await problems({ a: 1 }, { $ref: "#/nowhere" })).toEqual([]);
     expect(await problems({ a: 1 }, null)).toEqual([]);

@@ -53,8 +53,9 @@ export function explain(faults: readonly Fault[], value: JsonObject): string[] {
   const told = faults
     .filter(({ keyword, instanceLocation }) => !(AROUND.has(keyword) && hasInner(faults, instanceLocation, keyword)))
     .filter(({ instanceLocation }) => !isPlaceholder(valueAt(value, instanceLocation)))
-    .map(({ instanceLocation, error }) => {
+    .map(({ instanceLocation, keyword, error }) => {
       const where = instanceLocation.replace(/^#\/?/, "");
+      if (keyword === "false") return `there is no argument ${where.replaceAll("/", ".")}`;
       return where ? `${where}: ${error}` : error;
     });
   return [...new Set(told)].slice(0, SHOWN);
