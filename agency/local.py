@@ -1,7 +1,7 @@
 """Threads in this very process: for scripts, notebooks and tests. Each is one file; nothing else is needed.
 
     async with open_thread(system, "support.db", agent="support") as thread:
-        await thread.send("Where is order 7?")
+        await thread.invoke("Where is order 7?")
         async for event in thread.events():
             …
 
@@ -360,7 +360,7 @@ async def run_once(
         opened = _new_thread(system, agent, folder)
     schema = None if output is None else system.note_output(output)
     async with opened as thread:
-        await thread.send(message, limits=limits, files=files, output_schema=schema, **options)
+        await thread.invoke(message, limits=limits, files=files, output_schema=schema, **options)
         run = await thread.wait(timeout)
         return RunResult(output_of(run, output), run, await thread.state())
 

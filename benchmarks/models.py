@@ -75,7 +75,7 @@ def build(model: str) -> AgentSystem:
 
 
 async def finish(thread: Thread) -> None:
-    await thread.send(ASKED)
+    await thread.invoke(ASKED)
     result = await thread.wait()
     assert result.status == "completed", result
 

@@ -57,7 +57,7 @@ def build(model: InstantModel, trips: int, *, stock: bool = False) -> AgentSyste
 
 
 async def finish(thread: Thread) -> None:
-    await thread.send("Where are my orders?")
+    await thread.invoke("Where are my orders?")
     result = await thread.wait()
     assert result.status == "completed", result
 

@@ -106,7 +106,7 @@ call credits_left"""  # which the demo model follows
 
 async def work(file: Path, console: Console) -> None:
     async with open_thread(system, file, agent="advertiser") as thread:
-        await thread.send(ORDERS)
+        await thread.invoke(ORDERS)
         await thread.wait()
         async for event in thread.events(follow=False):
             if event.type == EventType.TOOL_OUTPUT:

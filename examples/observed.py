@@ -83,7 +83,7 @@ async def work(folder: str) -> None:
     print("Until a person is needed:")
     async with LocalRuntime(system, folder) as runtime:
         thread = await runtime.create("support")
-        await thread.send("Where is order 7?")
+        await thread.invoke("Where is order 7?")
         await thread.wait()
     print("After everything was closed and opened again, and approved:")
     async with LocalRuntime(system, folder) as runtime:

@@ -120,7 +120,7 @@ def shown(event: Event) -> str | None:
 async def research(folder: str, console: Console) -> None:
     async with LocalRuntime(system, folder) as runtime:
         thread = await runtime.create("lead")
-        await thread.send(QUESTION)
+        await thread.invoke(QUESTION)
         await follow(runtime, thread, console)
         files: Any = (await thread.state()).more["files"]
     console.print(Panel(Markdown(files["/report.md"]), title="/report.md", width=80))

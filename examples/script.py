@@ -40,7 +40,7 @@ async def work(file: Path) -> None:
         if thread.run_state().status == "running":  # opening the file was enough: it is at work already
             print("Resuming the run that was in progress. So far, and from here on:")
         else:
-            await thread.send(TASK)
+            await thread.invoke(TASK)
             print(f"A new run. To see it survive, kill it: kill -9 {os.getpid()}")
         run_id = thread.run_state().run_id
         async for event in thread.events():  # from the very first, and then live

@@ -99,7 +99,7 @@ async def serve_customers(folder: str, decide: Callable[[dict[str, Any]], Decisi
     async with LocalRuntime(system, folder) as runtime:
         threads = [await runtime.create("support") for _ in TICKETS]
         for thread, ticket in zip(threads, TICKETS, strict=True):
-            await thread.send(ticket)
+            await thread.invoke(ticket)
         for thread, ticket in zip(threads, TICKETS, strict=True):
             console.print(f"\nCustomer  {ticket}", style="bold")
             for wanted in (await thread.wait()).meta.pending_tool_calls:

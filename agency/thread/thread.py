@@ -215,7 +215,7 @@ class Thread:
 
     # Changing it.
 
-    async def send(
+    async def invoke(
         self,
         message: str | Message | Sequence[Message] = (),
         *,
@@ -233,7 +233,7 @@ class Thread:
         Without a message, a run starts with the conversation as it is; one in progress goes on. Messages of the
         assistant, and the results of its calls, become part of the conversation as if they had been said here.
 
-        With an `idempotency_key`, sending again gives the first answer and does nothing, and sending anything else
+        With an `idempotency_key`, asking again gives the first answer and does nothing, and asking for anything else
         raises `KeyReused`. `limits` and `output_schema` (a pydantic model or a JSON schema) replace the blueprint's for
         a run that this starts, and so do the `options` (`RunOptions`): its models, their parameters, which tools it
         has, and options for middleware. `files`, text by path, are there when the message is.
@@ -251,7 +251,7 @@ class Thread:
         return await self.accept(invocation)
 
     async def accept(self, invocation: Invocation) -> Accepted:
-        """Take what `send` takes, checked already."""
+        """Take what `invoke` takes, checked already."""
         self._driver.check_alive()
         return await self._acceptor.accept(invocation)
 

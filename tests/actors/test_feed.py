@@ -130,7 +130,7 @@ async def test_readers_at_the_same_place_share_what_is_sent_and_everybody_gets_e
         batches = [await consumer.pull()]
         assert len({id(events) for _, events in batches[0].fed}) == 1
         consumer.follow(50, address, thread, 0)
-        await thread.send("hello")
+        await thread.invoke("hello")
         await thread.wait(PATIENCE)
         fed: dict[int, list[str]] = {number: [] for number in range(51)}
         while len(fed[50]) < len(fed[0]) + 1 or not any("agent.completed" in event for event in fed[0]):

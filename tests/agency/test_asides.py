@@ -92,7 +92,7 @@ class Desk:
         """The run, and the data of its asides' events."""
         async with LocalRuntime(self.system(), self.folder) as runtime:
             thread = await runtime.create("clerk")
-            await thread.send("Which colour?", **terms)
+            await thread.invoke("Which colour?", **terms)
             run = await thread.wait(PATIENCE)
             return run, await asked(thread)
 
@@ -246,7 +246,7 @@ async def test_what_a_canceled_aside_has_used_is_charged(desk: Desk) -> None:
     desk.model = ScriptedModel(hang, price=PRICE)
     async with LocalRuntime(desk.system(), desk.folder) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await asyncio.wait_for(reached.wait(), PATIENCE)
         await thread.cancel()
         assert thread.run().status == "canceled" and thread.run().meta.tokens_used.input == 10 + 33
@@ -356,7 +356,7 @@ async def test_a_hook_that_meets_a_used_up_budget_pauses_the_run(desk: Desk) -> 
     clerk(desk, Summary())
     async with Thrifty(desk.system(), desk.folder) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         run = await thread.wait(PATIENCE)
         assert (run.status, run.errors[0].code) == ("paused", "ERR_AGENCY_TOKENS")
         Thrifty.tokens = 10_000
@@ -370,7 +370,7 @@ async def test_a_limit_that_a_hook_meets_pauses_the_run_and_the_turn_asks_nothin
     clerk(desk, Summary())
     async with LocalRuntime(desk.system(), desk.folder) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x", limits=Limits(tokens=110))
+        await thread.invoke("x", limits=Limits(tokens=110))
         run = await thread.wait(PATIENCE)
         assert (run.status, run.errors[0].code) == ("paused", "ERR_TOKEN_LIMIT")
         await thread.lift_limits(tokens=10_000)
@@ -395,7 +395,7 @@ async def test_a_sync_tool_asks_from_its_own_thread(tmp_path: Path) -> None:
     system.add_agent(name="clerk", description="d", prompt="You are a clerk.")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         run = await thread.wait(PATIENCE)
         assert run.data == "green" and len(await asked(thread)) == 1
 
@@ -420,5 +420,5 @@ async def test_several_asides_of_one_call_are_asked_side_by_side(tmp_path: Path)
     system.add_agent(name="clerk", description="d", prompt="You are a clerk.")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         assert (await thread.wait(PATIENCE)).data == "0, 1, 2"

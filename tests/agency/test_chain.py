@@ -43,7 +43,7 @@ async def ran(system: AgentSystem, folder: Path, message: str | Message = "go") 
     runtime = LocalRuntime(system, folder)
     await runtime.__aenter__()
     thread = await runtime.create("clerk")
-    await thread.send(message)
+    await thread.invoke(message)
     await thread.wait(PATIENCE)
     return thread
 
@@ -183,7 +183,7 @@ async def test_what_a_child_used_that_was_not_waited_for_any_more_is_counted_whe
 
     async with Listening(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         await eventually(lambda: told[-1] == (40.0, 20.0))
         assert thread.run().meta.children.cost_usd == 20.0
@@ -226,7 +226,7 @@ async def test_a_thread_that_is_opened_again_knows_what_it_has_used(tmp_path: Pa
     task = call("task", description="look", subagent_type="scout")
     system = family(lambda r: task if r.messages[-1].content == "go" else "done", ["seen"])
     thread = await ran(system, tmp_path)
-    await thread.send("and again")
+    await thread.invoke("and again")
     await thread.wait(PATIENCE)
     before = glance(tmp_path / f"{thread.id}.db")
     await thread.close()
@@ -295,7 +295,7 @@ async def test_a_middleware_can_make_room_for_a_request_that_is_too_large(tmp_pa
     system = system_of({"a": model}).use(Window())
     thread = await ran(system, tmp_path)
     assert thread.run().data == "1 messages"
-    await thread.send("more")
+    await thread.invoke("more")
     run = await thread.wait(PATIENCE)
 
     assert run.data == "2 messages"
@@ -334,7 +334,7 @@ async def test_text_leaves_in_pieces_of_some_30_ms_and_whole(tmp_path: Path) -> 
                     return
 
         following = asyncio.create_task(follow())
-        await thread.send("go")
+        await thread.invoke("go")
         await asyncio.wait_for(following, PATIENCE)
         assert "".join(deltas) == "".join(words)
         assert len(deltas) < len(words) / 4

@@ -510,7 +510,7 @@ def team(model: str = "demo:instant") -> AgentSystem:
 @pytest.mark.parametrize("approve", [True, False])
 async def test_a_team_does_all_of_it_and_waits_for_the_approval(approve: bool, tmp_path: Path) -> None:
     async with open_thread(team(), tmp_path / "t.db", agent="manager") as thread:
-        await thread.send(TASK)
+        await thread.invoke(TASK)
         waiting = await thread.wait(30)
         assert [call.name for call in waiting.meta.pending_tool_calls] == ["publish"]
         await (thread.approve() if approve else thread.deny("not before Monday"))
@@ -528,7 +528,7 @@ async def test_a_team_does_all_of_it_and_waits_for_the_approval(approve: bool, t
 
 async def test_fail_ends_a_run_as_an_error_with_a_code(tmp_path: Path) -> None:
     async with open_thread(team(), tmp_path / "t.db", agent="manager") as thread:
-        await thread.send("fail")
+        await thread.invoke("fail")
         ended = await thread.wait(30)
 
     assert (ended.status, ended.errors[0].code) == ("error", "ERR_API")

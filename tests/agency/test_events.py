@@ -82,7 +82,7 @@ async def live(thread: Thread, seen: list[Event]) -> None:
 async def ask(thread: Thread, message: str) -> list[str]:
     """Send a message and see it through; the types of the stored events that it led to."""
     past = [event.seq async for event in thread.events(follow=False)][-1]
-    await thread.send(message)
+    await thread.invoke(message)
     if (await thread.wait(PATIENCE)).meta.pause_reason == "hitl":
         await thread.approve()
         if message == "hang":

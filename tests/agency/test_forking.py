@@ -206,7 +206,7 @@ async def test_of_a_run_in_progress_the_fork_has_the_results_that_it_holds(
     )
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("editor", thread_id="editor")
-        await thread.send("go")
+        await thread.invoke("go")
         async for event in thread.events():
             if event.type == until and event.data.get("callId") in ("z", None):
                 break
@@ -250,7 +250,7 @@ def test_the_fork_goes_on_and_so_does_the_original_and_neither_knows_of_the_othe
             await forked.approve()
             assert (await forked.wait(20)).data == "Published."
             assert (await original.state()).messages == before
-            await original.send("edited")
+            await original.invoke("edited")
             assert (await original.wait(20)).data == "That is another question."
             assert len((await original.state()).messages) == len(before) + 2
             there: dict[str, Any] = (await forked.state()).more

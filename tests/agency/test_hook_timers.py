@@ -82,7 +82,7 @@ async def test_a_timer_is_told_when_it_is_due_and_then_it_is_gone(alarm: Alarm, 
     ]
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await thread.wait(PATIENCE)
         await eventually(lambda: alarm.fired == ["now", "soon"])
         await eventually(lambda: thread.idle)
@@ -95,7 +95,7 @@ async def test_a_timer_can_be_moved_and_canceled(alarm: Alarm, tmp_path: Path) -
     alarm.canceled = ["b", "never set"]
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await thread.wait(PATIENCE)
         await asyncio.sleep(0.1)
         assert alarm.fired == [] and (thread.wake_at or 0) > now_ms() + HOUR / 2
@@ -107,7 +107,7 @@ async def test_a_timer_that_comes_due_while_the_thread_is_closed_is_told_when_it
     alarm.wanted = [("soon", now_ms() + 300)]
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await thread.wait(PATIENCE)
     assert alarm.fired == []
     await asyncio.sleep(0.35)
@@ -119,7 +119,7 @@ async def test_a_hook_that_was_cut_short_is_called_again(alarm: Alarm, tmp_path:
     alarm.wanted, alarm.waits = [("soon", now_ms())], asyncio.Event()
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["soon"])
         assert not thread.idle
     alarm.waits = None
@@ -134,7 +134,7 @@ async def test_a_hook_may_set_its_timer_again(alarm: Alarm, tmp_path: Path) -> N
     alarm.wanted, alarm.again = [("tick", now_ms())], 3
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["tick"] * 4)
         await eventually(lambda: thread.wake_at is None)
 
@@ -145,7 +145,7 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(
     alarm.wanted, alarm.fails = [("soon", now_ms())], True
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["soon"])
         assert (await thread.wait(PATIENCE)).status == "completed"
         await eventually(lambda: thread.wake_at is None)
@@ -156,7 +156,7 @@ async def test_a_timer_may_start_a_run(alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted, alarm.says = [("soon", now_ms() + 150)], "wake up"
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         assert (await thread.wait(PATIENCE)).data == "heard x"
         alarm.wanted = []
         await eventually(lambda: thread.run_state().run_id.endswith(".2"))
@@ -171,7 +171,7 @@ async def test_a_wrong_timer_is_refused(name: str, at: Any, alarm: Alarm, tmp_pa
     alarm.wanted = [(name, at)]
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await thread.wait(PATIENCE)
         (error,) = alarm.errors
         assert isinstance(error, InvalidInput) and thread.wake_at is None
@@ -181,7 +181,7 @@ async def test_a_fork_has_no_timers(alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted = [("later", now_ms() + HOUR)]
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await thread.wait(PATIENCE)
         assert thread.wake_at is not None and (await runtime.fork(thread.id)).wake_at is None
 
@@ -202,7 +202,7 @@ async def test_without_a_run_a_timers_hook_has_none_to_charge_for_a_model(tmp_pa
     alarm = Late()
     async with opened(tmp_path, alarm) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["after"])
         await eventually(lambda: bool(alarm.errors))
         assert isinstance(alarm.errors[0], WrongState)

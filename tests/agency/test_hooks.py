@@ -178,7 +178,7 @@ def build(
 
 async def begin(runtime: LocalRuntime) -> Thread:
     thread = await runtime.create("clerk", thread_id="clerk")
-    await thread.send("go")
+    await thread.invoke("go")
     return thread
 
 
@@ -320,7 +320,7 @@ async def test_a_lifted_limit_is_a_resume(tmp_path: Path) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
         limits = thread.blueprint.limits.model_copy(update={"tokens": 1})
-        await thread.send("go", limits=limits)
+        await thread.invoke("go", limits=limits)
         assert (await thread.wait(timeout=5)).meta.pause_reason == "exhausted"
         await thread.lift_limits(tokens=1_000)
         assert (await thread.wait(timeout=5)).data == "done"
@@ -480,7 +480,7 @@ async def test_a_thread_whose_run_ended_by_a_hook_takes_the_next_message(tmp_pat
         thread = await begin(runtime)
         await carry_on(thread)
         assert_failed_in(thread, "on_tick")
-        await thread.send("again")
+        await thread.invoke("again")
         await carry_on(thread)
         assert thread.run().data == "done"
 
@@ -624,7 +624,7 @@ async def test_a_run_that_a_hook_ended_leaves_no_call_running(
         thread = await begin(runtime)
         await carry_on(thread)
         assert_failed_in(thread, "on_child_report")
-        await thread.send("again")
+        await thread.invoke("again")
         assert (await thread.wait(timeout=1)).data == "done"
         assert stopped.is_set()
 
@@ -679,7 +679,7 @@ async def test_a_transient_message_is_seen_by_one_model_call_only(tmp_path: Path
         assert [message.content for message in await transcript(thread)].count("psst") == 1
     async with LocalRuntime(build(model), tmp_path) as runtime:
         thread = await runtime.thread("clerk")
-        await thread.send("more")
+        await thread.invoke("more")
         await carry_on(thread)
     seen = [[message.content for message in request.messages].count("psst") for request in model.requests]
     assert seen == [0, 1, 0, 0]
@@ -818,7 +818,7 @@ async def test_a_middleware_keeps_a_table_of_its_own_and_extends_it_by_appending
             assert table(tmp_path / "clerk.db", "ledger") == [("work", "(before)")]
     async with LocalRuntime(build(LINES, LaterLedger()), tmp_path) as runtime:
         thread = await runtime.thread("clerk")
-        await thread.send("more")
+        await thread.invoke("more")
         await carry_on(thread)
         assert table(tmp_path / "clerk.db", "ledger") == [("work", "(before)"), ("second", "worked")]
 
@@ -851,7 +851,7 @@ async def test_a_middleware_that_comes_to_an_old_thread_gets_its_table(tmp_path:
         await carry_on(await begin(runtime))
     async with LocalRuntime(build(LINES, Ledger()), tmp_path) as runtime:
         thread = await runtime.thread("clerk")
-        await thread.send("more")
+        await thread.invoke("more")
         await carry_on(thread)
         assert table(tmp_path / "clerk.db", "ledger") == [("second",)]
 
@@ -903,7 +903,7 @@ async def test_an_answer_whose_run_ended_while_its_hooks_ran_is_not_taken_for_th
         late = asyncio.create_task(thread.approve())
         await inside.wait()
         await thread.cancel()
-        await thread.send("once more")
+        await thread.invoke("once more")
         assert (await thread.wait()).meta.pause_reason == "hitl"
         go_on.set()
         with pytest.raises(WrongState):

@@ -41,19 +41,19 @@ async def test_another_request_with_a_key_that_was_used_is_refused_and_changes_n
     runtime._system.defaults()
     async with runtime:
         thread = await runtime.create("clerk")
-        first = await thread.send("a", idempotency_key="k")
+        first = await thread.invoke("a", idempotency_key="k")
         await thread.wait(PATIENCE)
         before = [event async for event in thread.events(follow=False)]
         with pytest.raises(KeyReused, match="used for another request") as refused:
-            await thread.send(**OTHERS[other], idempotency_key="k")
+            await thread.invoke(**OTHERS[other], idempotency_key="k")
         assert refused.value.code == "ERR_IDEMPOTENCY"
         assert [event async for event in thread.events(follow=False)] == before
-        assert await thread.send("a", idempotency_key="k") == first
-        assert await thread.send(Message(role="user", content="a"), idempotency_key="k") == first
+        assert await thread.invoke("a", idempotency_key="k") == first
+        assert await thread.invoke(Message(role="user", content="a"), idempotency_key="k") == first
     async with runtime:
         again = await runtime.thread(thread.id)
         with pytest.raises(KeyReused):
-            await again.send(**OTHERS[other], idempotency_key="k")
+            await again.invoke(**OTHERS[other], idempotency_key="k")
         assert len(model.requests) == 1
 
 
@@ -68,7 +68,7 @@ async def test_a_key_stands_for_one_decision(build: Build) -> None:
     edited = ToolCall(id="c1", name="shout", args={"word": "hi"})
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
         await thread.approve([edited], idempotency_key="k")
         assert (await thread.wait(PATIENCE)).status == "paused"  # for the second call
@@ -95,7 +95,7 @@ async def test_a_request_without_a_key_gets_one(build: Build) -> None:
     async with runtime:
         thread = await runtime.create("clerk")
         for _ in range(2):
-            await thread.send("a")
+            await thread.invoke("a")
             await thread.wait(PATIENCE)
         keys = [
             event.data["idempotencyKey"] async for event in thread.events(follow=False) if "idem" in str(event.data)

@@ -45,10 +45,10 @@ async def test_a_run_begins_without_a_message(build: Build, nothing: dict[str, A
     runtime._system.defaults()
     async with runtime:
         thread = await runtime.create("clerk")
-        accepted = await thread.send(**nothing)
+        accepted = await thread.invoke(**nothing)
         assert (accepted.run_id, accepted.status) == (f"{thread.id}.1", "running")
         assert (await thread.wait(PATIENCE)).data == "hello"
-        assert (await thread.send()).run_id == f"{thread.id}.2"
+        assert (await thread.invoke()).run_id == f"{thread.id}.2"
         assert (await thread.wait(PATIENCE)).data == "and again"
         assert [m.content for m in model.requests[1].messages] == ["hello"]
         assert await said(thread) == [("assistant", "hello"), ("assistant", "and again")]
@@ -65,9 +65,9 @@ async def test_without_a_message_a_run_in_progress_goes_on_as_it_is(build: Build
     runtime, model = build(script)
     async with runtime:
         thread = await runtime.create("clerk")
-        first = await thread.send("go")
+        first = await thread.invoke("go")
         await asked.wait()
-        assert await thread.send() == first
+        assert await thread.invoke() == first
         answer.set()
         assert (await thread.wait(PATIENCE)).run_id == first.run_id
         assert len(model.requests) == 1
@@ -79,7 +79,7 @@ async def test_when_says_what_becomes_of_a_message(build: Build, when: Any) -> N
     async with runtime:
         thread = await runtime.create("clerk")
         with pytest.raises(InvalidInput, match="there is none"):
-            await thread.send(when=when)
+            await thread.invoke(when=when)
 
 
 async def test_a_conversation_is_imported_with_its_calls_and_goes_on(build: Build) -> None:
@@ -87,7 +87,7 @@ async def test_a_conversation_is_imported_with_its_calls_and_goes_on(build: Buil
     past = [user("shout"), calling("a", "b", text="Well:"), result("b", "B"), result("a", "A"), user("well?")]
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send(past)
+        await thread.invoke(past)
         assert (await thread.wait(PATIENCE)).data == "I shouted both."
         kept = (await thread.state()).messages[: len(past)]
         assert [m.model_copy(update={"id": ""}) for m in kept] == past
@@ -98,7 +98,7 @@ async def test_a_conversation_that_ends_with_the_assistant_is_answered(build: Bu
     runtime, _ = build(lambda _: "That is all.")
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send([user("hello"), Message(role="assistant", content="Good morning.")])
+        await thread.invoke([user("hello"), Message(role="assistant", content="Good morning.")])
         assert (await thread.wait(PATIENCE)).data == "That is all."
 
 
@@ -111,11 +111,11 @@ async def test_the_messages_of_a_state_can_be_sent_as_they_are(build: Build) -> 
     runtime, model = build(script, shout, fail)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "Done."
         whole = (await thread.state()).messages
         other = await runtime.create("clerk")
-        await other.send(whole)
+        await other.invoke(whole)
         assert (await other.wait(PATIENCE)).data == "Again."
         assert (await said(other))[:-1] == await said(thread)
         failed = [m.meta for m in model.requests[-1].messages if m.role == "tool"]
@@ -132,10 +132,10 @@ async def test_calls_that_wait_in_a_state_are_told_as_not_run(build: Build) -> N
     runtime._system.use(hitl)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
         other = await runtime.create("clerk")
-        await other.send((await thread.state()).messages)
+        await other.invoke((await thread.state()).messages)
         assert (await other.wait(PATIENCE)).data == "I could not."
         assert (await said(other))[2] == ("tool", "Canceled: this call was not run here.")
 
@@ -148,7 +148,7 @@ async def test_what_is_ours_to_give_is_not_taken_over(build: Build) -> None:
     passing = Message(role="user", content="for one call", transient=True)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send([user("a"), theirs, passing])
+        await thread.invoke([user("a"), theirs, passing])
         await thread.wait(PATIENCE)
         first, second, third = (await thread.state()).messages
         assert (second.content, second.origin, second.meta) == ("hm", None, None)
@@ -168,9 +168,9 @@ async def test_an_imported_conversation_joins_a_run_whole(build: Build) -> None:
     runtime, _ = build(lambda request: "done" if len(request.messages) > 1 else call("hold"), hold, shout)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await began.wait()
-        await thread.send([calling("a"), result("a", "A"), user("well?")])
+        await thread.invoke([calling("a"), result("a", "A"), user("well?")])
         let.set()
         assert (await thread.wait(PATIENCE)).data == "done"
         roles = [role for role, _ in await said(thread)]
@@ -202,7 +202,7 @@ async def test_calls_and_results_that_do_not_fit_are_refused_and_change_nothing(
     async with runtime:
         thread = await runtime.create("clerk")
         with pytest.raises(InvalidInput, match=problem):
-            await thread.send([user("fine"), *messages])
+            await thread.invoke([user("fine"), *messages])
         assert await said(thread) == []
         assert thread.run_state().status == "registered"
 

@@ -97,7 +97,7 @@ async def test_a_file_that_cannot_be_opened_does_not_keep_the_others_from_workin
     async with runtime:
         for name in ("a-newer", "b-good"):  # in the order of waking
             thread = await runtime.create("clerk", thread_id=name)
-            await thread.send("go")
+            await thread.invoke("go")
     with closing(sqlite3.connect(tmp_path / "threads" / "a-newer.db")) as db:
         db.execute("PRAGMA user_version = 99")
     (tmp_path / "threads" / "c-junk.db").write_bytes(b"no database at all " * 500)
@@ -131,7 +131,7 @@ async def test_subagents_that_have_ended_hold_no_files_open(tmp_path: Path) -> N
         return "done"
 
     async with open_thread(family({"boss": boss, "worker": worker}), tmp_path / "boss.db", agent="boss") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(3 * PATIENCE)).data == "all done"
     assert len(seen) == count
     assert max(seen) - min(seen) < count  # a thread that is open has three
@@ -148,7 +148,7 @@ async def test_a_thread_that_was_asked_for_stays_open_when_its_run_has_ended(tmp
     system = family({"boss": [task("worker", "t"), "thanks"], "worker": worker})
     async with LocalRuntime(system, tmp_path) as runtime, asyncio.timeout(PATIENCE):
         boss = await runtime.create("boss", thread_id="boss")
-        await boss.send("go")
+        await boss.invoke("go")
         await asked.wait()
         (child_id,) = set(runtime.thread_ids()) - {"boss"}
         child = await runtime.thread(child_id)
@@ -170,14 +170,14 @@ async def test_an_activation_that_somebody_overtook_is_replaced_when_the_thread_
         overtaken = await first.create("clerk")
         async with second:
             other = await second.thread(overtaken.id)
-            await other.send("a")
+            await other.invoke("a")
             assert (await other.wait(PATIENCE)).data == "one"
             with pytest.raises(StaleActivation):
-                await overtaken.send("b")
+                await overtaken.invoke("b")
         assert not overtaken.alive
         thread = await first.thread(overtaken.id)
         assert thread is not overtaken
-        await thread.send("c")
+        await thread.invoke("c")
         assert (await thread.wait(PATIENCE)).data == "two"
         assert [m.content for m in (await thread.state()).messages if m.role == "user"] == ["a", "c"]
 
@@ -188,7 +188,7 @@ async def test_a_thread_that_was_closed_by_hand_is_opened_anew_when_it_is_asked_
         thread = await runtime.create("clerk")
         await thread.close()
         again = await runtime.thread(thread.id)
-        await again.send("go")
+        await again.invoke("go")
         assert (await again.wait(PATIENCE)).data == "one"
 
 
@@ -215,7 +215,7 @@ async def test_a_closed_runtime_opens_nothing_until_it_is_entered_again(build: B
     assert [path.name for path in (tmp_path / "threads").iterdir()] == ["known.db"]
     async with runtime:
         thread = await runtime.thread("known")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "one"
 
 
@@ -223,7 +223,7 @@ async def test_the_children_of_a_thread_in_a_file_of_its_own_are_in_the_folder_b
     system = family({"boss": [task("worker", "t"), "thanks"], "worker": ["done"]})
     path = tmp_path / "somewhere" / "boss.db"
     async with open_thread(system, path, agent="boss") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "thanks"
     assert sorted(child.name for child in path.parent.iterdir()) == ["boss.db", "boss.db.threads"]
     (child,) = (path.parent / "boss.db.threads").glob("*.db")
@@ -251,7 +251,7 @@ async def test_a_child_with_nothing_to_do_is_refused_and_its_sibling_works(tmp_p
     system = family({"boss": [calls, "thanks"], "worker": ["done"]})
     async with LocalRuntime(system, tmp_path) as runtime:
         boss = await runtime.create("boss")
-        await boss.send("go")
+        await boss.invoke("go")
         assert (await boss.wait(PATIENCE)).data == "thanks"
         told = await results(boss)
         assert told["blank"].startswith("Error: invalid_request: a child's message has 1 to ")
@@ -275,7 +275,7 @@ async def test_a_child_that_cannot_start_has_failed_and_other_mail_is_delivered(
     system = family(parts, delegate, middleware=Unlucky(), retired="disabled")
     async with LocalRuntime(system, tmp_path) as runtime:
         boss = await runtime.create("boss", thread_id="boss")
-        await boss.send("go")
+        await boss.invoke("go")
         assert (await boss.wait(PATIENCE)).data == "thanks"
         told = await results(boss)
         assert told["bad"].startswith(f"Error: external: the subagent failed: {why}")
@@ -299,7 +299,7 @@ async def test_an_agent_that_was_disabled_before_its_order_arrived_has_failed(tm
     parts: dict[str, Part] = {"boss": [task("worker", "t"), "so be it"], "worker": ["done"]}
     async with Deaf(family(parts), tmp_path) as deaf, asyncio.timeout(PATIENCE):
         boss = await deaf.create("boss", thread_id="boss")
-        await boss.send("go")
+        await boss.invoke("go")
         await ordered.wait()
     async with LocalRuntime(family(parts, worker="disabled"), tmp_path) as runtime:
         boss = await runtime.thread("boss")
@@ -330,7 +330,7 @@ async def test_canceling_a_run_whose_child_can_never_start_leaves_nothing_to_del
     parts: dict[str, Part] = {"boss": [call("delegate", call_id="d", to="ghost"), "never"]}
     async with Full(family(parts, delegate), tmp_path) as full, asyncio.timeout(PATIENCE):
         boss = await full.create("boss", thread_id="boss")
-        await boss.send("go")
+        await boss.invoke("go")
         await ordered.wait()
         await boss.cancel()
     async with LocalRuntime(family(parts, delegate), tmp_path) as runtime, asyncio.timeout(PATIENCE):

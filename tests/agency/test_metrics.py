@@ -247,7 +247,7 @@ async def test_a_run_in_figures(tmp_path: Path) -> None:
     async with LocalRuntime(system_of(script, observer), tmp_path) as runtime:
         thread = await runtime.create("clerk")
         for message in ("go", "again"):
-            await thread.send(message)
+            await thread.invoke(message)
             await thread.wait(PATIENCE)
         written = [event async for event in thread.events(follow=False)]
 
@@ -271,7 +271,7 @@ async def test_approvals_are_pending_where_the_thread_is_awake_until_somebody_de
 
     async with LocalRuntime(system_of([calls, "done"], before, **guarded), tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert before.snapshot().approvals.model_dump() == {"pending": 4, "granted": 0, "denied": 0}
         await thread.decide({"c0": Approve()})
@@ -292,7 +292,7 @@ async def test_a_canceled_run_leaves_nothing_pending(tmp_path: Path) -> None:
     guarded: dict[str, Any] = {"tags": ["default", "hitl"], "config": {"hitl": {"tools": ["charge"]}}}
     async with LocalRuntime(system_of([call("charge", amount=1), "no"], observer, **guarded), tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert observer.snapshot().approvals.pending == 1
         await thread.cancel()
@@ -312,7 +312,7 @@ async def test_what_two_processes_count_of_one_run_adds_up_to_the_run(tmp_path: 
     script: list[Line] = [call("charge", amount=1), call("wait_once"), "done"]
     async with LocalRuntime(system_of(script, before, wait_once), tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
     async with LocalRuntime(system_of(script, after, wait_once), tmp_path) as runtime:
         again = await runtime.thread(thread.id)

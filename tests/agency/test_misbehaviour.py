@@ -112,7 +112,7 @@ async def end_of(system: AgentSystem, path: Path, message: str = "go") -> Ending
     for agent in ("clerk", None):
         async with open_thread(system, path, agent=agent) as thread:
             if agent is not None:
-                await thread.send(message)
+                await thread.invoke(message)
             run = await thread.wait(PATIENCE)
             events = [event async for event in thread.events(follow=False) if event.seq is not None]
             endings.append(Ending(run, (await thread.state()).messages, events))
@@ -204,7 +204,7 @@ async def test_half_a_character_in_a_delta_can_be_sent_on(path: Path) -> None:
         return ModelReply(text="a")
 
     async with open_thread(clerk(Provider(respond)), path, agent="clerk") as thread, asyncio.timeout(PATIENCE):
-        await thread.send("go")
+        await thread.invoke("go")
         async for event in thread.events():
             if event.type == EventType.MODEL_DELTA:
                 assert event.model_dump_json()
@@ -632,7 +632,7 @@ async def test_code_that_runs_on_after_its_run_was_canceled_calls_nothing_any_mo
     finished = asyncio.Event()
     system = clerk([CODE, "never"], work, code=run)
     async with open_thread(system, path, agent="clerk") as thread, asyncio.timeout(PATIENCE):
-        await thread.send("go")
+        await thread.invoke("go")
         await called.wait()
         await thread.cancel()
         before = [event.seq async for event in thread.events(follow=False)]
@@ -657,7 +657,7 @@ async def test_limits_that_are_none_are_refused_and_change_nothing(path: Path, l
     system = clerk(["fine"])
     async with open_thread(system, path, agent="clerk") as thread:
         with pytest.raises(InvalidInput, match="wrong limits"):
-            await thread.send("go", limits=limits)
+            await thread.invoke("go", limits=limits)
         assert thread.run_state().status == "registered"
         assert (await thread.state()).messages == ()
     ending = await end_of(system, path)
@@ -667,7 +667,7 @@ async def test_limits_that_are_none_are_refused_and_change_nothing(path: Path, l
 async def test_limits_may_be_given_as_plain_data(path: Path) -> None:
     given: Any = {"turns": 2}
     async with open_thread(clerk(["fine"]), path, agent="clerk") as thread:
-        await thread.send("go", limits=given)
+        await thread.invoke("go", limits=given)
         assert (await thread.wait(PATIENCE)).data == "fine"
         await thread.state()
 
@@ -677,7 +677,7 @@ async def test_what_is_no_message_is_refused_and_changes_nothing(path: Path, mes
     system = clerk(["fine"])
     async with open_thread(system, path, agent="clerk") as thread:
         with pytest.raises(InvalidInput):
-            await thread.send(message)
+            await thread.invoke(message)
         assert thread.run_state().status == "registered"
     assert (await end_of(system, path)).data == "fine"
 
@@ -706,7 +706,7 @@ ASKS: dict[str, JsonValue] = {"hitl": {"tools": ["greet"]}}
 async def test_decisions_of_the_wrong_kind_are_refused_and_the_call_goes_on_waiting(path: Path, decisions: Any) -> None:
     system = clerk([call("greet", call_id="g"), "greeted"], greet, middleware=[hitl], config=ASKS)
     async with open_thread(system, path, agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).meta.pause_reason == "hitl"
         with pytest.raises(InvalidInput):
             await thread.decide(decisions)
@@ -718,7 +718,7 @@ async def test_decisions_of_the_wrong_kind_are_refused_and_the_call_goes_on_wait
 async def test_half_a_character_in_a_reason_to_deny_is_replaced(path: Path) -> None:
     system = clerk([call("greet", call_id="g"), "I see."], greet, middleware=[hitl], config=ASKS)
     async with open_thread(system, path, agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         await thread.deny(f"cut {LONE}")
         assert (await thread.wait(PATIENCE)).data == "I see."
@@ -731,7 +731,7 @@ async def test_a_reason_to_deny_that_is_no_text_is_refused(path: Path) -> None:
     reason: Any = 7
     system = clerk([call("greet", call_id="g"), "greeted"], greet, middleware=[hitl], config=ASKS)
     async with open_thread(system, path, agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         with pytest.raises(InvalidInput):
             await thread.deny(reason)

@@ -30,7 +30,7 @@ async def test_a_recorded_store_opens_and_its_waiting_run_goes_on(recorded: Path
     system = runpy.run_path(str(STORES / "record.py"))["build"]()
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.thread("editor")
-        assert (await thread.send("What colour is the sky?", idempotency_key="first")).run_id == "editor.1"
+        assert (await thread.invoke("What colour is the sky?", idempotency_key="first")).run_id == "editor.1"
         waiting = thread.run()
         assert (waiting.status, [call.id for call in waiting.meta.pending_tool_calls]) == ("paused", ["c1"])
         await thread.approve()

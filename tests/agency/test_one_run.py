@@ -158,12 +158,12 @@ async def test_a_file_and_a_folder_are_refused_together(tmp_path: Path) -> None:
 async def test_waiting_with_an_output_gives_an_instance_or_says_why_there_is_none(tmp_path: Path) -> None:
     system = system_of([NOTES, "just words"])
     async with open_thread(system, tmp_path / "t.db", agent="editor") as thread:
-        await thread.send("Release 1.1", output_schema=Notes)
+        await thread.invoke("Release 1.1", output_schema=Notes)
         notes = await thread.wait(30, output=Notes)
         assert_type(notes, Notes)
         assert notes.changes == ["faster"]
 
-        await thread.send("And now in words.")
+        await thread.invoke("And now in words.")
         with pytest.raises(RunFailed, match="the result is no Notes"):
             await thread.wait(30, output=Notes)
 

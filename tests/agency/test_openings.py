@@ -103,7 +103,7 @@ def system_of(pool: Pool, *script: Line) -> tuple[AgentSystem, ScriptedModel]:
 
 
 async def ran(thread: Thread, said: str = "go") -> str:
-    await thread.send(said)
+    await thread.invoke(said)
     return str((await thread.wait(timeout=10)).data)
 
 

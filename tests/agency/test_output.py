@@ -70,7 +70,7 @@ class Told:
     async def run(self, output_schema: object = None):  # type: ignore[no-untyped-def]
         async with LocalRuntime(self.system, self.folder) as runtime:
             thread = await runtime.create("clerk")
-            await thread.send("go", output_schema=output_schema)  # type: ignore[arg-type]
+            await thread.invoke("go", output_schema=output_schema)  # type: ignore[arg-type]
             run = await thread.wait(PATIENCE)
             self.messages = (await thread.state()).messages
             self.events = [event async for event in thread.events(follow=False)]
@@ -232,9 +232,9 @@ async def test_a_message_can_ask_for_a_schema_of_its_own_for_its_run_only(tmp_pa
     told = Told(native('{"city": "Bern", "people": 7}', "prose"), tmp_path)
     async with LocalRuntime(told.system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", output_schema=Place)
+        await thread.invoke("go", output_schema=Place)
         assert (await thread.wait(PATIENCE)).data == RIGHT
-        await thread.send("and now in words")
+        await thread.invoke("and now in words")
         assert (await thread.wait(PATIENCE)).data == "prose"
 
 
@@ -243,7 +243,7 @@ async def test_a_run_keeps_its_schema_when_its_thread_is_opened_again(tmp_path: 
     told = Told(native(call("look"), "prose", '{"city": "Bern", "people": 7}'), tmp_path, limits=limit)
     async with LocalRuntime(told.system, tmp_path) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go", output_schema=SCHEMA)
+        await thread.invoke("go", output_schema=SCHEMA)
         assert (await thread.wait(PATIENCE)).meta.pause_reason == "exhausted"
     async with LocalRuntime(told.system, tmp_path) as runtime:
         thread = await runtime.thread("t")
@@ -298,5 +298,5 @@ async def test_a_schema_that_cannot_be_used_is_refused_and_changes_nothing(
     async with LocalRuntime(told.system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
         with pytest.raises(InvalidInput):
-            await thread.send("go", output_schema=schema)
+            await thread.invoke("go", output_schema=schema)
         assert thread.run_state().status == "registered"

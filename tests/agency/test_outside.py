@@ -67,7 +67,7 @@ class Bank:
 
     async def waiting(self, runtime: LocalRuntime) -> Thread:
         thread = await runtime.create("clerk")
-        await thread.send("charge it")
+        await thread.invoke("charge it")
         await eventually(lambda: thread.run_state().reason == "outside")
         return thread
 
@@ -123,7 +123,7 @@ async def test_after_its_time_a_call_fails_as_timed_out(bank: Bank) -> None:
     bank.timeout_ms = 50
     async with bank.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("charge it")
+        await thread.invoke("charge it")
         assert "the payment" in str((await thread.wait(PATIENCE)).data)
         (failed,) = await data_of(thread, EventType.TOOL_ERROR)
         assert failed["kind"] == "timeout"
@@ -138,7 +138,7 @@ async def test_a_token_of_a_run_that_was_stopped_settles_nothing(how: str, bank:
         if how == "cancel":
             await thread.cancel()
         else:
-            await thread.send("leave it", when="now")
+            await thread.invoke("leave it", when="now")
             assert (await thread.wait(PATIENCE)).data == "left"
         late = await thread.settle(bank.tokens[0], "late")
         assert (late.settled, late.status) == (False, "canceled") and thread.wake_at is None
@@ -177,7 +177,7 @@ async def test_what_settles_a_token_while_its_tool_still_runs_is_the_result(bank
     bank.then, threads = quick, list[Thread]()
     async with bank.open() as runtime:
         threads.append(await runtime.create("clerk"))
-        await threads[0].send("charge it")
+        await threads[0].invoke("charge it")
         assert (await threads[0].wait(PATIENCE)).data == "at once" and settled == [True]
         assert not await data_of(threads[0], EventType.TOOL_WAITING)
 
@@ -189,7 +189,7 @@ async def test_a_tool_that_does_not_wait_after_all_leaves_no_token_behind(bank: 
     bank.then = change_of_mind
     async with bank.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("charge it")
+        await thread.invoke("charge it")
         assert "the bank is closed" in str((await thread.wait(PATIENCE)).data)
         assert (await thread.settle(bank.tokens[0], "late")).status == "canceled" and thread.wake_at is None
 
@@ -223,7 +223,7 @@ async def test_one_call_may_hand_out_several_tokens_and_the_first_settles_it(ban
 async def test_a_message_joins_after_the_wait(bank: Bank) -> None:
     async with bank.open() as runtime:
         thread = await bank.waiting(runtime)
-        await thread.send("leave it")
+        await thread.invoke("leave it")
         assert thread.run_state().reason == "outside"
         await thread.settle(bank.tokens[0], "paid")
         assert (await thread.wait(PATIENCE)).data == "left"
@@ -274,7 +274,7 @@ async def test_a_wait_says_for_what_and_for_how_long(about: str, timeout_ms: Any
     bank.about, bank.timeout_ms = about, timeout_ms
     async with bank.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("charge it")
+        await thread.invoke("charge it")
         assert "InvalidInput" in str((await thread.wait(PATIENCE)).data) and not bank.tokens
 
 
@@ -286,7 +286,7 @@ async def test_a_wait_that_was_made_up_is_refused(bank: Bank) -> None:
     bank.then = made_up
     async with bank.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("charge it")
+        await thread.invoke("charge it")
         assert "no method of the context" in str((await thread.wait(PATIENCE)).data)
 
 
@@ -305,7 +305,7 @@ async def test_a_sync_tool_waits_too(tmp_path: Path) -> None:
     system.add_agent(name="clerk", description="d", prompt="p")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("x")
+        await thread.invoke("x")
         await eventually(lambda: thread.run_state().reason == "outside")
         await thread.settle(tokens[0], None)
         assert (await thread.wait(PATIENCE)).data == ""

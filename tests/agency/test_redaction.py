@@ -182,7 +182,7 @@ async def test_what_people_see_of_a_call_holds_no_secret_and_what_runs_is_whole(
     vault = Vault()
     async with vault.runtime(tmp_path, ARGS) as runtime:
         thread = await runtime.create("guard")
-        await thread.send("go")
+        await thread.invoke("go")
         envelope = await thread.wait(5)
         assert envelope.meta.pause_reason == "hitl"
         assert hides_all(envelope.model_dump_json())
@@ -201,7 +201,7 @@ async def test_an_edit_that_leaves_placeholders_runs_with_the_real_values_and_sh
     vault = Vault()
     async with vault.runtime(tmp_path, ARGS) as runtime:
         thread = await runtime.create("guard")
-        await thread.send("go")
+        await thread.invoke("go")
         (pending,) = (await thread.wait(5)).meta.pending_tool_calls
         assert isinstance(pending.args, dict)
         await thread.decide({pending.approval_id: Edit(args={**pending.args, "spare": "a new one"})})
@@ -217,7 +217,7 @@ async def test_an_edit_with_a_placeholder_where_none_was_is_refused_and_changes_
     vault = Vault()
     async with vault.runtime(tmp_path, ARGS) as runtime:
         thread = await runtime.create("guard")
-        await thread.send("go")
+        await thread.invoke("go")
         (pending,) = (await thread.wait(5)).meta.pending_tool_calls
         assert isinstance(pending.args, dict)
         with pytest.raises(InvalidInput, match="hidden or cut"):
@@ -229,7 +229,7 @@ async def test_arguments_that_are_refused_do_not_show_up_in_the_refusal(tmp_path
     vault = Vault()
     async with vault.runtime(tmp_path, {**ARGS, "pin": 1234987}, guarded=False) as runtime:
         thread = await runtime.create("guard")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         assert vault.got == []
         assert "1234987" not in str([event async for event in thread.events(follow=False)])
@@ -247,7 +247,7 @@ async def test_calls_that_code_makes_are_shown_without_secrets_too(tmp_path: Pat
     system.add_agent(name="coder", description="", prompt="code", mode="code")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("coder")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(5)).data == "done"
         assert vault.got == [REAL]
         found = [event.data async for event in thread.events(follow=False) if event.type == EventType.TOOL_STARTED]

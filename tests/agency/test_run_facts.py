@@ -52,7 +52,7 @@ def system(*lines: Line, tools: Sequence[Tool] = (), use: Sequence[Middleware[An
 
 async def run_of(tmp_path: Path, built: AgentSystem) -> tuple[RunEnvelope, list[Event]]:
     async with open_thread(built, tmp_path / "t.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         run = await thread.wait(PATIENCE)
         return run, [event async for event in thread.events(follow=False)]
 
@@ -108,9 +108,9 @@ async def test_a_conversation_that_was_too_long_is_told_as_compacted(tmp_path: P
     built = system("one", "two", "three", too_long, "four", use=[context])
     async with open_thread(built, tmp_path / "t.db", agent="clerk") as thread:
         for _ in range(3):
-            await thread.send("more")
+            await thread.invoke("more")
             assert not (await thread.wait(PATIENCE)).meta.capabilities_used.context_compaction_applied
-        await thread.send("too much")
+        await thread.invoke("too much")
         run = await thread.wait(PATIENCE)
     assert (run.status, run.meta.capabilities_used.context_compaction_applied) == ("completed", True)
 
@@ -197,7 +197,7 @@ async def test_an_unknown_stop_reason_warns_and_the_run_goes_on(tmp_path: Path) 
 async def test_a_person_who_cancels_is_named(tmp_path: Path) -> None:
     hang = Hang()
     async with open_thread(system(call("hang"), tools=[hang.tool]), tmp_path / "t.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await hang.started.wait()
         await thread.cancel(by="Ann's key")
         by = thread.run().meta.canceled_by
@@ -293,7 +293,7 @@ async def test_activity_is_compacting_while_middleware_make_room(tmp_path: Path)
     too_long = ModelError("too long", model_code="ERR_CONTEXT_OVERFLOW")
     built = system(too_long, "done", use=[Slow()])
     async with open_thread(built, tmp_path / "t.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await gate.reached.wait()
         assert thread.run().meta.activity.kind == "compacting"
         gate.open.set()
@@ -314,7 +314,7 @@ async def test_text_that_streams_in_is_a_sign_of_life(tmp_path: Path) -> None:
         name="clerk", description="d", prompt="p"
     )
     async with open_thread(built, tmp_path / "t.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         begun = thread.run().meta.activity.heartbeat_at
         await gate.reached.wait()
         assert thread.run().meta.activity.heartbeat_at > begun
@@ -465,7 +465,7 @@ async def test_a_child_that_is_paused_by_hand_or_has_used_up_a_limit_waits_for_a
         child = await below(runtime, boss)
         await child.pause()
         hang.started.clear()
-        await child.send("leave that", when="now")
+        await child.invoke("leave that", when="now")
         waiting = (await boss.wait(PATIENCE)).meta.waiting_for
         assert waiting is not None
         assert (waiting.thread_id, waiting.call_id, waiting.reason) == (child.id, None, "manual")

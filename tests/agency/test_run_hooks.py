@@ -124,7 +124,7 @@ def work(what: str) -> ToolCall:
 
 async def started(runtime: LocalRuntime) -> Thread:
     thread = await runtime.create("clerk", thread_id="clerk")
-    await thread.send("go")
+    await thread.invoke("go")
     return thread
 
 
@@ -217,7 +217,7 @@ async def test_a_gate_stands_before_calls_that_code_makes(gate: Deny | Ask, tmp_
     system.add_agent(name="coder", description="", prompt="code", mode="code")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("coder")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         assert ran == []
         assert "permission_denied" in model.requests[-1].messages[-1].content
@@ -247,7 +247,7 @@ async def test_a_word_after_a_turn_may_end_the_run_as_an_error_under_its_name(ho
             "watch: that is enough",
         )
         house.watch.turn_end = lambda n: None
-        await thread.send("again")
+        await thread.invoke("again")
         assert (await thread.wait(PATIENCE)).data == "never said"
 
 
@@ -266,7 +266,7 @@ async def test_the_beginning_of_a_run_is_told_once_per_run(house: House) -> None
     async with house.runtime([work("a"), "one", "two"]) as runtime:
         thread = await started(runtime)
         await thread.wait(PATIENCE)
-        await thread.send("again")
+        await thread.invoke("again")
         await thread.wait(PATIENCE)
         starts = [seen for seen in house.watch.seen if seen.startswith("on_run_start")]
         assert starts == ["on_run_start clerk.1", "on_run_start clerk.2"]
@@ -291,7 +291,7 @@ async def test_a_beginning_that_was_interrupted_is_told_again_and_kept_once(hous
         thread = await started(runtime)
         await house.watch.reached.wait()
         house.watch.waits.set()
-        await thread.send("this first", when="now")
+        await thread.invoke("this first", when="now")
         assert (await thread.wait(PATIENCE)).data == "to this first"
         assert told(house, "on_run_start") == 1
 
@@ -386,7 +386,7 @@ async def test_an_end_that_fails_to_be_told_is_logged_by_name_and_changes_nothin
         async with house.runtime(["done", "again"]) as runtime:
             thread = await started(runtime)
             assert (await thread.wait(PATIENCE)).data == "done"
-            await thread.send("more")
+            await thread.invoke("more")
             assert (await thread.wait(PATIENCE)).data == "again"
             await eventually(lambda: len(house.watch.ends) == 2 and thread.idle)
             assert told(house, "on_run_end") is None

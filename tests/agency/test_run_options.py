@@ -107,11 +107,11 @@ async def ended(thread: Thread) -> Any:
 async def test_a_run_has_its_own_model_and_parameters_and_the_next_has_the_blueprints(office: Office) -> None:
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", model="other:large", params={"max_tokens": 9})
+        await thread.invoke("go", model="other:large", params={"max_tokens": 9})
         run = await ended(thread)
         assert (run.meta.model, run.meta.options.model) == ("other:large", "other:large")
         assert (await thread.state()).model == "other:large"
-        await thread.send("again")
+        await thread.invoke("again")
         run = await ended(thread)
         assert (run.meta.model, run.meta.options) == ("scripted:any", None)
     (own,), (blueprints,) = office.models["other"].requests, office.models["scripted"].requests
@@ -122,7 +122,7 @@ async def test_a_run_has_its_own_model_and_parameters_and_the_next_has_the_bluep
 async def test_a_chain_of_models_and_a_bare_name_may_be_given(office: Office) -> None:
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", model=["small", "other:large"])
+        await thread.invoke("go", model=["small", "other:large"])
         assert (await ended(thread)).meta.model == "scripted:small"
 
 
@@ -130,12 +130,12 @@ async def test_only_allowed_tools_are_offered_and_denied_ones_do_not_run(office:
     office.lines["clerk"] = [[call("publish", what="a"), call("look", what="b")], "done"]
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", tools={"deny": ["publish"]})
+        await thread.invoke("go", tools={"deny": ["publish"]})
         await ended(thread)
         assert "publish" not in names(office.requests[0]) and "look" in names(office.requests[0])
         results = [message.content for message in (await thread.state()).messages if message.role == "tool"]
         assert "no tool is named 'publish'" in results[0] and results[1] == "saw b"
-        await thread.send("again", tools=ToolFilter(allow=("look",)))
+        await thread.invoke("again", tools=ToolFilter(allow=("look",)))
         await ended(thread)
         assert names(office.requests[-1]) == {"look"}
 
@@ -143,10 +143,10 @@ async def test_only_allowed_tools_are_offered_and_denied_ones_do_not_run(office:
 async def test_middleware_get_the_options_that_their_model_describes(office: Office) -> None:
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", options={"tone": {"word": "kind", "api_key": "hush"}})
+        await thread.invoke("go", options={"tone": {"word": "kind", "api_key": "hush"}})
         run = await ended(thread)
         assert run.meta.options.options == {"tone": {"word": "kind", "api_key": "••••••"}}
-        await thread.send("again")
+        await thread.invoke("again")
         await ended(thread)
     assert ["tone: kind" in request.system for request in office.requests] == [True, False]
     assert "tone: plain" in office.requests[1].system
@@ -173,7 +173,7 @@ async def test_what_a_run_cannot_have_is_refused_and_changes_nothing(
         thread = await runtime.create("clerk")
         before = [event.seq async for event in thread.events(follow=False)]
         with pytest.raises(InvalidInput) as refused:
-            await thread.send("go", **options)
+            await thread.invoke("go", **options)
         assert told in str(refused.value)
         assert [event.seq async for event in thread.events(follow=False)] == before
         assert (await thread.state()).messages == ()
@@ -195,9 +195,9 @@ async def test_a_queued_message_brings_the_options_of_its_run(office: Office) ->
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", options={"tone": {"word": "first"}})
+        await thread.invoke("go", options={"tone": {"word": "first"}})
         assert (await thread.wait(PATIENCE)).status == "paused"
-        await thread.send("next", when="next_run", model="other:any", params={"max_tokens": 9})
+        await thread.invoke("next", when="next_run", model="other:any", params={"max_tokens": 9})
         office.lines["clerk"] = ["done", "done"]
         await thread.approve()
         await thread.rest()
@@ -221,7 +221,7 @@ async def test_a_child_gets_no_tool_that_was_denied_and_what_middleware_were_giv
     office.models = {name: ScriptedModel(clerk) for name in office.models}
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send(
+        await thread.invoke(
             "go", model="other:large", tools={"deny": ["publish", "look"]}, options={"tone": {"word": "kind"}}
         )
         await ended(thread)
@@ -237,7 +237,7 @@ async def test_a_child_gets_no_tool_that_was_denied_and_what_middleware_were_giv
 async def test_a_fork_has_the_options_of_its_first_message(office: Office) -> None:
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", model="other:large")
+        await thread.invoke("go", model="other:large")
         await ended(thread)
         fork = await runtime.fork(thread.id, "again", options={"tone": {"word": "kind"}})
         run = await ended(fork)
@@ -248,7 +248,7 @@ async def test_options_are_the_same_when_the_thread_is_opened_again(office: Offi
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send(
+        await thread.invoke(
             "go",
             model="other:large",
             params={"max_tokens": 9},
@@ -278,10 +278,10 @@ async def test_of_two_messages_that_start_a_run_together_neither_gives_what_the_
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
-        await thread.send("next", when="next_run", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
-        await thread.send("too", when="next_run", model="other:any")
+        await thread.invoke("next", when="next_run", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
+        await thread.invoke("too", when="next_run", model="other:any")
         office.lines["clerk"] = ["done", "done"]
         await thread.approve()
         await thread.rest()
@@ -296,9 +296,9 @@ async def test_options_that_new_code_does_not_take_keep_no_thread_shut(
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
+        await thread.invoke("go", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
         assert (await thread.wait(PATIENCE)).status == "paused"
-        await thread.send("next", when="next_run", options={"tone": {"word": "kind"}})
+        await thread.invoke("next", when="next_run", options={"tone": {"word": "kind"}})
 
     class Numbered(BaseModel):
         word: int = 7
@@ -323,5 +323,5 @@ async def test_options_that_are_too_large_to_be_kept_with_a_run_are_refused(offi
     async with office.open() as runtime:
         thread = await runtime.create("clerk")
         with pytest.raises(TooLarge, match="options: a run has at most 100000 bytes"):
-            await thread.send("go", options={"tone": {"word": "x" * 100_000}})
+            await thread.invoke("go", options={"tone": {"word": "x" * 100_000}})
         assert not (await thread.state()).messages

@@ -54,7 +54,7 @@ def system_with(tool: Tool, *lines: Any, **agent: Any) -> tuple[AgentSystem, Scr
 async def results(system: AgentSystem, path: Path) -> list[str]:
     system.add_agent(name="clerk", description="Does as told.", prompt="You are a clerk.")
     async with open_thread(system, path / "clerk.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         run = await thread.wait(timeout=10)
         assert run.status == "completed", run
         return [message.content for message in (await thread.state()).messages if message.role == "tool"]
@@ -168,7 +168,7 @@ async def test_secret_arguments_are_hidden_from_events(tmp_path: Path) -> None:
     system, _ = system_with(made(), call("bake", order=7, pin="hunter2"))
     system.add_agent(name="clerk", description="Does as told.", prompt="You are a clerk.")
     async with open_thread(system, tmp_path / "clerk.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(timeout=10)
         events = [event async for event in thread.events(follow=False)]
     (started,) = [event.data for event in events if event.type == EventType.TOOL_STARTED]
@@ -192,7 +192,7 @@ async def test_it_is_retried_and_its_risk_is_asked_about_like_that_of_any_tool(t
     system, _ = system_with(tool, call("bake", order=7))
     system.use(hitl, tags=["default"]).add_agent(name="clerk", description="Does as told.", prompt="You are a clerk.")
     async with open_thread(system, tmp_path / "clerk.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         run = await thread.wait(timeout=10)
         assert [(asked.name, asked.risk) for asked in run.meta.pending_tool_calls] == [("bake", "high")]
         await thread.approve()
@@ -204,7 +204,7 @@ async def test_a_person_can_edit_its_arguments_within_the_schema(tmp_path: Path)
     system, _ = system_with(made(risk="high"), call("bake", call_id="7", order=7))
     system.use(hitl, tags=["default"]).add_agent(name="clerk", description="Does as told.", prompt="You are a clerk.")
     async with open_thread(system, tmp_path / "clerk.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(timeout=10)
         await thread.decide({"7": Edit(args={"order": 9})})
         await thread.wait(timeout=10)

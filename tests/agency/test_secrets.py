@@ -171,7 +171,7 @@ async def test_a_tool_gets_the_value_and_nothing_that_it_says_has_it(how: str, b
     runtime, model = build([call("leak", how=how), "done"], leak)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         run = await thread.wait(timeout=10)
         state = await thread.state()
         events = [repr(event) async for event in thread.events(follow=False)]
@@ -202,7 +202,7 @@ async def test_what_settles_a_call_from_outside_has_no_value(
     runtime, model = build([call("pay"), "done"], pay)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await eventually(lambda: thread.run_state().reason == "outside")
         await thread.settle(tokens[0], **settled)
         assert (await thread.wait(timeout=10)).status == "completed"
@@ -215,7 +215,7 @@ async def test_a_secret_that_is_not_set_or_not_declared_fails_the_call_and_is_na
     runtime, _ = build([call("leak", how="missing"), call("leak", how="other"), "done"], leak)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(timeout=10)
         missing, other = [message.content for message in (await thread.state()).messages if message.role == "tool"]
     assert "env:NOT_SET is not set" in missing
@@ -301,7 +301,7 @@ async def test_a_middleware_gets_the_value_and_nothing_that_it_says_has_it(where
     system, model = shop_system(where, call("leak", how="text"), "done")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         run = await thread.wait(timeout=10)
         state = await thread.state()
         events = [repr(event) async for event in thread.events(follow=False)]
@@ -314,7 +314,7 @@ async def test_a_middleware_looks_up_what_it_declares_and_nothing_else(tmp_path:
     system, _ = shop_system("undeclared")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         run = await thread.wait(timeout=10)
     assert "middleware 'shop' declares no secret 'env:PATH'" in run.errors[0].message
 

@@ -423,13 +423,13 @@ def bakery(*lines: object) -> AgentSystem:
 async def test_tools_and_hooks_share_shelves_that_outlive_threads(tmp_path: Path) -> None:
     async with LocalRuntime(bakery(call_of("remember", text="rye"), "noted"), tmp_path) as runtime:
         first = await runtime.create("clerk", thread_id="first")
-        await first.send("remember rye")
+        await first.invoke("remember rye")
         assert (await first.wait(10)).data == "noted"
     (tmp_path / "first.db").unlink()
     async with LocalRuntime(bakery(call_of("recall"), "done"), tmp_path) as runtime:
         assert runtime.thread_ids() == []
         second = await runtime.create("clerk", thread_id="shelves")  # may have this name, too
-        await second.send("what was it?")
+        await second.invoke("what was it?")
         await second.wait(10)
         assert [each.content for each in (await second.state()).messages if each.role == "tool"] == ["rye"]
         store = runtime.shelves()
@@ -439,7 +439,7 @@ async def test_tools_and_hooks_share_shelves_that_outlive_threads(tmp_path: Path
 async def test_a_thread_in_a_file_of_its_own_has_shelves_beside_it(tmp_path: Path) -> None:
     system = bakery([call_of("remember", text="rye")], [call_of("recall"), call_of("recall", shelf="a/b")], "done")
     async with open_thread(system, tmp_path / "clerk.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(10)).status == "completed"
         said = [each.content for each in (await thread.state()).messages if each.role == "tool"]
     assert said[:2] == ["1", "rye"]

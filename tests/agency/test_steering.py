@@ -178,9 +178,9 @@ def last_of(request: ModelRequest) -> str:
 async def test_a_message_for_the_next_run_waits_until_this_one_has_ended_and_starts_it(desk: Desk) -> None:
     begun, go_on = desk.gate("a")
     async with desk.open([work("a"), "first", "second"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        accepted = await thread.send("afterwards", when="next_run")
+        accepted = await thread.invoke("afterwards", when="next_run")
         assert (accepted.status, accepted.run_id) == ("queued", "clerk.2")
         go_on.set()
         assert await ended(thread) == "second"
@@ -192,7 +192,7 @@ async def test_a_message_for_the_next_run_waits_until_this_one_has_ended_and_sta
 
 async def test_without_a_run_it_starts_one_at_once(desk: Desk) -> None:
     async with desk.open(["first"]) as thread:
-        accepted = await thread.send("go", when="next_run")
+        accepted = await thread.invoke("go", when="next_run")
         assert (accepted.status, accepted.run_id) == ("running", "clerk.1")
         assert await ended(thread) == "first"
 
@@ -200,11 +200,11 @@ async def test_without_a_run_it_starts_one_at_once(desk: Desk) -> None:
 async def test_several_messages_for_the_next_run_start_one_run_in_their_order(desk: Desk) -> None:
     begun, go_on = desk.gate("a")
     async with desk.open([work("a"), "first", "second"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         for text in ("one", "two"):
-            assert (await thread.send(text, when="next_run")).run_id == "clerk.2"
-        await thread.send("now, please")  # joins this one
+            assert (await thread.invoke(text, when="next_run")).run_id == "clerk.2"
+        await thread.invoke("now, please")  # joins this one
         go_on.set()
         assert await ended(thread) == "second"
         said = [content for _, content in await messages(thread)]
@@ -216,13 +216,13 @@ async def test_limits_and_output_schema_hold_for_the_run_that_the_message_starts
     schema: Any = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     begun, go_on = desk.gate("a")
     async with desk.open([work("a"), "first", '{"n": 7}', "third"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("as JSON", when="next_run", output_schema=schema, limits=Limits(turns=5))
+        await thread.invoke("as JSON", when="next_run", output_schema=schema, limits=Limits(turns=5))
         go_on.set()
         assert await ended(thread) == {"n": 7}
         assert limits_of_last_run(desk.folder / f"{thread.id}.db").turns == 5
-        await thread.send("plain")
+        await thread.invoke("plain")
         assert await ended(thread) == "third"
         assert limits_of_last_run(desk.folder / f"{thread.id}.db").turns != 5
 
@@ -230,22 +230,22 @@ async def test_limits_and_output_schema_hold_for_the_run_that_the_message_starts
 async def test_a_message_for_the_next_run_with_a_key_is_queued_once(desk: Desk) -> None:
     begun, go_on = desk.gate("a")
     async with desk.open([work("a"), "first", "second"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        first = await thread.send("later", when="next_run", idempotency_key="k")
-        assert await thread.send("later", when="next_run", idempotency_key="k") == first
+        first = await thread.invoke("later", when="next_run", idempotency_key="k")
+        assert await thread.invoke("later", when="next_run", idempotency_key="k") == first
         go_on.set()
         assert await ended(thread) == "second"
-        assert await thread.send("later", when="next_run", idempotency_key="k") == first
+        assert await thread.invoke("later", when="next_run", idempotency_key="k") == first
         assert [content for _, content in await messages(thread)].count("later") == 1
 
 
 async def test_what_was_queued_is_there_after_a_closing_and_still_waits_for_the_end_of_the_run(desk: Desk) -> None:
     begun, _ = desk.gate("a")
     async with desk.open([work("a")]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("later", when="next_run", limits=Limits(turns=3))
+        await thread.invoke("later", when="next_run", limits=Limits(turns=3))
     desk.gates.clear()
     async with desk.open([work("a"), "first", "second"]) as thread:
         assert await ended(thread) == "second"
@@ -256,9 +256,9 @@ async def test_what_was_queued_is_there_after_a_closing_and_still_waits_for_the_
 async def test_a_canceled_run_is_followed_by_the_one_that_was_queued(desk: Desk) -> None:
     begun, _ = desk.gate("a")
     async with desk.open([work("a"), "second"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("later", when="next_run")
+        await thread.invoke("later", when="next_run")
         await thread.cancel()
         assert await ended(thread) == "second"
         assert (thread.run().run_id, await results(thread)) == ("clerk.2", {"a": "Canceled: the run was canceled."})
@@ -274,9 +274,9 @@ async def test_a_run_that_failed_is_followed_by_the_one_that_was_queued(desk: De
         return "second"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
-        await thread.send("later", when="next_run")
+        await thread.invoke("later", when="next_run")
         answer.set()
         assert await ended(thread) == "second"
         assert len(await events(thread, EventType.AGENT_ERROR)) == 1
@@ -285,7 +285,7 @@ async def test_a_run_that_failed_is_followed_by_the_one_that_was_queued(desk: De
 async def test_what_is_no_time_is_refused_and_changes_nothing(desk: Desk) -> None:
     async with desk.open(["first"]) as thread:
         with pytest.raises(InvalidInput, match="when"):
-            await thread.send("go", when="tomorrow")  # type: ignore[arg-type]  # that is what is tested
+            await thread.invoke("go", when="tomorrow")  # type: ignore[arg-type]  # that is what is tested
         assert thread.run_state().status == "registered"
 
 
@@ -301,9 +301,9 @@ async def test_a_message_that_interrupts_a_model_call_is_in_the_next_one(desk: D
         return f"answer to: {last_of(request)}"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
-        accepted = await thread.send("no, this", when="now")
+        accepted = await thread.invoke("no, this", when="now")
         assert (accepted.run_id, accepted.status) == ("clerk.1", "running")
         assert await ended(thread) == "answer to: no, this"
         assert await messages(thread) == [("user", "go"), ("user", "no, this"), ("assistant", "answer to: no, this")]
@@ -320,9 +320,9 @@ async def test_interrupted_tools_are_stopped_and_those_that_have_ended_keep_thei
         return [work("a"), work("b"), work("c")] if last_of(request) == "go" else "fine"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("stop that", when="now")
+        await thread.invoke("stop that", when="now")
         assert await ended(thread) == "fine"
         assert await results(thread) == {"a": "did a", "b": INTERRUPTED, "c": INTERRUPTED}
         assert (desk.ran, desk.done) == (["a", "b"], ["a"])
@@ -340,9 +340,9 @@ async def test_an_interrupted_call_that_must_not_be_repeated_says_that_it_may_ha
         return charges if last_of(request) == "go" else "fine"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("stop that", when="now")
+        await thread.invoke("stop that", when="now")
         assert await ended(thread) == "fine"
         found = await results(thread)
         assert (found["a"], found["c"]) == ("charged a", INTERRUPTED)
@@ -354,10 +354,10 @@ async def test_a_message_that_interrupts_a_question_takes_its_place(desk: Desk) 
         return [look("a"), work("b"), work("c")] if last_of(request) == "go" else "fine"
 
     async with desk.open(script, guarded=["work"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         await thread.decide({"b": Deny(reason="no")})
-        await thread.send("never mind", when="now")
+        await thread.invoke("never mind", when="now")
         assert await ended(thread) == "fine"
         found = await results(thread)
         assert found["a"] == found["c"] == INTERRUPTED
@@ -379,10 +379,10 @@ async def test_a_message_that_interrupts_waiting_for_a_child_calls_it_back(desk:
         return "fine"
 
     async with desk.open(script, tags=["default", "family"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
         await until(thread, EventType.RUN_PAUSED, reason="subagent")
-        await thread.send("never mind", when="now")
+        await thread.invoke("never mind", when="now")
         assert await ended(thread) == "fine"
         assert await results(thread) == {"t": INTERRUPTED, "a": "saw a"}
         assert [e.data["status"] for e in await events(thread, EventType.SUBAGENT_COMPLETED)] == ["canceled"]
@@ -395,10 +395,10 @@ async def test_a_message_that_interrupts_waiting_for_a_retry_does_not_wait_for_i
         return [look("a"), call("flaky", call_id="f")] if last_of(request) == "go" else "fine"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.TOOL_ERROR, callId="f")
         await eventually(lambda: thread.wake_at is not None, every=0)
-        await thread.send("never mind", when="now")
+        await thread.invoke("never mind", when="now")
         assert await ended(thread) == "fine"
         assert await results(thread) == {"a": "saw a", "f": INTERRUPTED}
         assert desk.ran == ["a", "flaky 1"]
@@ -412,10 +412,10 @@ async def test_a_message_that_interrupts_waiting_for_the_model_asks_it_at_once(d
         return "fine"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.MODEL_COMPLETED)
         await eventually(lambda: thread.wake_at is not None, every=0)
-        await thread.send("try again", when="now")
+        await thread.invoke("try again", when="now")
         assert await ended(thread) == "fine"
         assert thread.wake_at is None
 
@@ -434,9 +434,9 @@ async def test_interrupted_code_says_so_to_the_model(tmp_path: Path) -> None:
     system.add_agent(name="coder", description="", prompt="code", mode="code")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("coder")
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("enough", when="now")
+        await thread.invoke("enough", when="now")
         assert await ended(thread) == "fine"
         assert [m.content for m in model.requests[-1].messages[-2:]] == [f"Output:\n{INTERRUPTED}", "enough"]
 
@@ -444,9 +444,9 @@ async def test_interrupted_code_says_so_to_the_model(tmp_path: Path) -> None:
 async def test_two_messages_that_interrupt_at_once_both_join_and_interrupt_once(desk: Desk) -> None:
     begun, _ = desk.gate("a")
     async with desk.open(lambda r: work("a") if last_of(r) == "go" else "fine") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await asyncio.gather(*(thread.send(text, when="now") for text in ("one", "two")))
+        await asyncio.gather(*(thread.invoke(text, when="now") for text in ("one", "two")))
         assert await ended(thread) == "fine"
         assert [content for _, content in await messages(thread)] == ["go", "", INTERRUPTED, "one", "two", "fine"]
 
@@ -456,11 +456,11 @@ async def test_an_interruption_takes_along_what_waited_for_the_next_step_and_lea
 ) -> None:
     begun, _ = desk.gate("a")
     async with desk.open(lambda r: work("a") if last_of(r) == "go" else f"to {last_of(r)}") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("step")
-        await thread.send("later", when="next_run")
-        await thread.send("now", when="now")
+        await thread.invoke("step")
+        await thread.invoke("later", when="next_run")
+        await thread.invoke("now", when="now")
         assert await ended(thread) == "to later"
         said = [content for _, content in await messages(thread)]
         assert said == ["go", "", INTERRUPTED, "step", "now", "to now", "later", "to later"]
@@ -469,9 +469,9 @@ async def test_an_interruption_takes_along_what_waited_for_the_next_step_and_lea
 async def test_an_interruption_and_a_cancel_at_once_end_the_run_with_the_message_in_it(desk: Desk) -> None:
     begun, _ = desk.gate("a")
     async with desk.open(lambda r: work("a") if last_of(r) == "go" else "fine") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await asyncio.gather(thread.send("now", when="now"), thread.cancel())
+        await asyncio.gather(thread.invoke("now", when="now"), thread.cancel())
         run = await thread.wait(PATIENCE)
         assert run.status == "canceled"
         assert ("user", "now") in await messages(thread)
@@ -482,9 +482,9 @@ async def test_a_tool_that_ends_the_run_is_not_overruled_by_an_interruption_that
     begun, _ = desk.gate("b")
     calls = [call("end", what="a", call_id="a"), work("b")]
     async with desk.open(lambda r: calls if last_of(r) == "go" else "fine") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
-        await thread.send("stop", when="now")
+        await thread.invoke("stop", when="now")
         assert await ended(thread) == "fine"
         assert [e.data["result"] for e in await events(thread, EventType.AGENT_COMPLETED)] == ["a", "fine"]
         assert await results(thread) == {"a": "a", "b": INTERRUPTED}
@@ -495,9 +495,9 @@ async def test_a_run_that_has_used_up_a_limit_hears_an_interruption_when_it_goes
         return work("a") if last_of(request) == "go" else f"to {last_of(request)}"
 
     async with desk.open(script) as thread:
-        await thread.send("go", limits=Limits(tokens=10))
+        await thread.invoke("go", limits=Limits(tokens=10))
         assert (await thread.wait(PATIENCE)).meta.pause_reason == "exhausted"
-        await thread.send("hurry", when="now")
+        await thread.invoke("hurry", when="now")
         assert thread.run_state().reason == "exhausted"
         await thread.lift_limits(tokens=1_000)
         assert await ended(thread) == "to hurry"
@@ -521,14 +521,14 @@ def test_a_message_that_interrupts_is_on_disk_before_it_does_and_does_so_after_a
     async def die() -> None:
         begun, _ = desk.gate("model" if at == "model" else "c")
         async with desk.open(script, guarded=["work"] if at == "approval" else []) as thread:
-            await thread.send("go")
+            await thread.invoke("go")
             if at == "approval":
                 await thread.wait(PATIENCE)
             else:
                 await begun.wait()
 
             die_at_commit(1, "after")  # the one that takes the message
-            await thread.send("now this", when="now")
+            await thread.invoke("now this", when="now")
 
     async def go_on() -> None:
         desk.gates.clear()
@@ -559,7 +559,7 @@ async def test_a_run_that_is_paused_in_a_model_call_keeps_the_reply_and_begins_n
         return "done"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
         await thread.pause()
         assert thread.run_state().status == "running"  # what is being done may end
@@ -577,7 +577,7 @@ async def test_a_run_that_is_paused_in_a_batch_ends_the_call_that_runs_and_begin
     begun, go_on = desk.gate("b")
     lines: list[Line] = [[work("a"), work("b"), work("c"), look("d")], "done"]
     async with desk.open(lines) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await thread.pause()
         go_on.set()
@@ -596,7 +596,7 @@ async def test_a_run_that_is_paused_in_a_batch_ends_the_call_that_runs_and_begin
 async def test_a_pause_that_ends_before_the_call_does_changes_nothing(desk: Desk) -> None:
     begun, go_on = desk.gate("a")
     async with desk.open([[work("a"), work("b")], "done"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await thread.pause()
         await thread.resume()
@@ -609,7 +609,7 @@ async def test_a_crash_in_a_paused_batch_runs_nothing_that_had_ended_again(desk:
     begun, _ = desk.gate("b")
     lines: list[Line] = [[work("a"), work("b"), work("c")], "done"]
     async with desk.open(lines) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await thread.pause()
     desk.gates.clear()
@@ -634,7 +634,7 @@ async def test_after_a_crash_in_a_paused_batch_finished_calls_keep_their_results
         return [work("a"), work("b"), work("c")] if last_of(request) == "go" else "fine"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await thread.pause()
     desk.gates.clear()
@@ -643,7 +643,7 @@ async def test_after_a_crash_in_a_paused_batch_finished_calls_keep_their_results
             await thread.cancel()
             assert thread.run_state().status == "canceled"
         else:
-            await thread.send("leave it", when="now")
+            await thread.invoke("leave it", when="now")
             assert thread.run_state().reason == "manual"
             await thread.resume()
             assert await ended(thread) == "fine"
@@ -660,7 +660,7 @@ async def test_a_crash_in_a_paused_model_call_asks_the_model_again_only_when_it_
         return "done"
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
         await thread.pause()
     desk.gates.clear()
@@ -678,7 +678,7 @@ async def test_a_crash_in_a_paused_model_call_asks_the_model_again_only_when_it_
 async def test_an_approval_given_in_a_pause_runs_when_the_pause_ends(desk: Desk) -> None:
     lines: list[Line] = [[look("a"), work("b")], "done"]
     async with desk.open(lines, guarded=["work"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         await thread.pause()
         assert thread.run_state().reason == "hitl"  # that is what it waits for
@@ -703,7 +703,7 @@ async def test_a_question_that_is_asked_in_a_pause_can_be_answered_and_its_deadl
         return "done"
 
     async with desk.open(script, guarded=["work"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
         await thread.pause()
         answer.set()
@@ -726,7 +726,7 @@ async def test_a_child_that_reports_in_a_pause_is_heard_and_the_run_goes_on_afte
         return "done"
 
     async with desk.open(script, tags=["default", "family"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
         await until(thread, EventType.RUN_PAUSED, reason="subagent")
         await thread.pause()
@@ -753,7 +753,7 @@ async def test_a_child_that_reports_after_a_crash_in_a_paused_batch_is_heard(des
         return "done"
 
     async with desk.open(script, tags=["default", "family"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await asked.wait()
         await thread.pause()
@@ -774,7 +774,7 @@ async def test_a_run_that_waits_for_a_retry_is_paused_when_its_time_comes(desk: 
         )
 
     async with desk.open(script) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.MODEL_COMPLETED)
         await thread.pause()
         await until(thread, EventType.RUN_PAUSED, reason="manual")
@@ -786,12 +786,12 @@ async def test_a_run_that_waits_for_a_retry_is_paused_when_its_time_comes(desk: 
 async def test_a_paused_run_can_be_canceled_and_takes_messages(desk: Desk) -> None:
     begun, go_on = desk.gate("a")
     async with desk.open([[work("a"), work("b")], "fine"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await thread.pause()
         go_on.set()
         await thread.wait(PATIENCE)
-        await thread.send("a word")
+        await thread.invoke("a word")
         assert thread.run_state().reason == "manual"
         await thread.cancel()
         assert thread.run_state().status == "canceled"
@@ -799,20 +799,20 @@ async def test_a_paused_run_can_be_canceled_and_takes_messages(desk: Desk) -> No
         assert ("user", "a word") in await messages(thread)
         with pytest.raises(WrongState):
             await thread.resume()
-        await thread.send("again")
+        await thread.invoke("again")
         assert await ended(thread) == "fine"  # the pause was that run's
 
 
 async def test_a_message_in_a_pause_joins_when_the_run_goes_on(desk: Desk) -> None:
     begun, go_on = desk.gate("a")
     async with desk.open(lambda r: work("a") if last_of(r) == "go" else f"to {last_of(r)}") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await thread.pause()
         go_on.set()
         await thread.wait(PATIENCE)
-        await thread.send("a word")
-        await thread.send("later", when="next_run")
+        await thread.invoke("a word")
+        await thread.invoke("later", when="next_run")
         await thread.resume()
         assert await ended(thread) == "to later"
         said = [content for _, content in await messages(thread)]
@@ -825,7 +825,7 @@ async def test_what_cannot_be_paused_or_resumed_says_so_and_changes_nothing(desk
         for refused in (thread.pause, thread.resume):
             with pytest.raises(WrongState):
                 await refused()
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         with pytest.raises(WrongState):
             await thread.resume()
@@ -843,7 +843,7 @@ async def test_what_cannot_be_paused_or_resumed_says_so_and_changes_nothing(desk
 
 async def test_a_run_that_has_used_up_a_limit_may_be_paused_too_and_needs_both_to_go_on(desk: Desk) -> None:
     async with desk.open([work("a"), "done"]) as thread:
-        await thread.send("go", limits=Limits(tokens=10))
+        await thread.invoke("go", limits=Limits(tokens=10))
         await thread.wait(PATIENCE)
         await thread.pause()
         assert thread.run_state().reason == "exhausted"
@@ -860,7 +860,7 @@ async def test_time_in_a_pause_does_not_count_against_the_runs_limit(
     monkeypatch.setattr("agency.clock.time", SimpleNamespace(time_ns=lambda: now * 1_000_000))
     begun, go_on = desk.gate("a")
     async with desk.open([work("a"), "done"]) as thread:
-        await thread.send("go", limits=Limits(time_ms=60_000))
+        await thread.invoke("go", limits=Limits(time_ms=60_000))
         await begun.wait()
         await thread.pause()
         go_on.set()
@@ -887,7 +887,7 @@ async def test_middleware_hears_that_a_pause_has_ended(desk: Desk) -> None:
     begun, go_on = desk.gate("a")
     keeps = Keeps()
     async with desk.open([work("a"), "done"], middleware=[keeps]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await begun.wait()
         await thread.pause()
         go_on.set()

@@ -119,7 +119,7 @@ async def test_after_a_tool_that_swallows_its_cancellation_no_further_call_begin
     runtime, model = build([[call("swallow", call_id="s"), call("pay", call_id="p")], call("pay")], swallow, pay)
     async with runtime, asyncio.timeout(PATIENCE):
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await started.wait()
         await thread.cancel()
         assert thread.run().status == "canceled"
@@ -135,7 +135,7 @@ async def test_a_cancel_whose_caller_goes_away_still_takes_effect(build: Build) 
     runtime, _ = build([call("tidy"), "here again"], tidy.tool)
     async with runtime, asyncio.timeout(PATIENCE):
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await tidy.started.wait()
         impatient = asyncio.create_task(thread.cancel())
         await tidy.cleaning.wait()
@@ -145,7 +145,7 @@ async def test_a_cancel_whose_caller_goes_away_still_takes_effect(build: Build) 
         tidy.go_on.set()
         assert (await thread.wait()).status == "canceled"
         assert tidy.log == ["begins to clean up", "has cleaned up"]
-        assert (await thread.send("and now?")).run_id == f"{thread.id}.2"
+        assert (await thread.invoke("and now?")).run_id == f"{thread.id}.2"
         assert (await thread.wait()).data == "here again"
 
 
@@ -154,7 +154,7 @@ async def test_a_second_cancel_does_not_interrupt_a_tools_clean_up(build: Build)
     runtime, _ = build([call("tidy")], tidy.tool)
     async with runtime, asyncio.timeout(PATIENCE):
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await tidy.started.wait()
         first = asyncio.create_task(thread.cancel())
         await tidy.cleaning.wait()
@@ -179,9 +179,9 @@ async def test_a_tool_may_cancel_its_own_thread(build: Build) -> None:
     async with runtime, asyncio.timeout(PATIENCE):
         thread = await runtime.create("clerk")
         opened.append(thread)
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait()).status == "canceled"
-        await thread.send("and now?")
+        await thread.invoke("and now?")
         assert (await thread.wait()).data == "here again"
 
 
@@ -213,12 +213,12 @@ async def test_a_cancel_that_ends_after_the_next_run_began_leaves_that_run_alone
     runtime, _ = build(script, stubborn)
     async with runtime, asyncio.timeout(PATIENCE):
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.TOOL_STARTED)
 
         async def cancel_and_go_on() -> None:
             await thread.cancel()
-            await thread.send("next")
+            await thread.invoke("next")
 
         async def cancel_a_little_later() -> None:
             await told.wait()
@@ -247,7 +247,7 @@ async def test_canceling_a_run_that_waits_for_a_child_tells_the_ends_of_call_and
         return call("task", call_id="t", description="work", subagentType="worker")
 
     async with open_thread(family({"boss": boss, "worker": never}), tmp_path / "boss.db", agent="boss") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.RUN_PAUSED)
         before = len(await kinds(thread))
         await thread.cancel()
@@ -286,7 +286,7 @@ async def test_a_tool_that_starts_a_child_while_its_thread_closes_has_that_child
     async with asyncio.timeout(PATIENCE):
         before = asyncio.all_tasks()
         async with open_thread(system, tmp_path / "boss.db", agent="boss") as thread:
-            await thread.send("go")
+            await thread.invoke("go")
             await started.wait()
         assert asyncio.all_tasks() == before  # nobody is left who could begin anything
         assert asked == []
@@ -301,7 +301,7 @@ async def test_readers_that_are_behind_when_the_thread_closes_end_cleanly(build:
         thread = await runtime.create("clerk")
         early, unread = thread.events(), thread.events()
         first = await anext(early)
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait()
         late = thread.events()
         await anext(late)
@@ -337,12 +337,12 @@ async def test_a_closed_thread_refuses_everything_in_one_way(build: Build) -> No
     runtime, _ = build(["one"])
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
     with pytest.raises(WrongState, match="is closed"):
         thread.run()
     uses: list[Awaitable[object]] = [
-        thread.send("more"),
+        thread.invoke("more"),
         thread.state(),
         thread.wait(PATIENCE),
         thread.cancel(),
@@ -380,7 +380,7 @@ async def main():
         system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel([call("read"), "end"])})
         system.add_tool(read).add_agent(name="a", description="d", prompt="p")
         async with open_thread(system, Path(sys.argv[1]) / f"{number}.db", agent="a") as thread:
-            await thread.send("go")
+            await thread.invoke("go")
             await reading.wait()
 
     for left_behind in threading.enumerate():
@@ -426,9 +426,9 @@ async def test_a_message_too_late_for_a_run_that_a_tool_ends_starts_the_next_run
     runtime, _ = build([call("finish", call_id="f"), "order 8 is on its way"], end.tool)
     async with runtime, asyncio.timeout(PATIENCE):
         thread = await runtime.create("clerk")
-        await thread.send("order 7?")
+        await thread.invoke("order 7?")
         await end.started.wait()
-        await thread.send("and order 8?")
+        await thread.invoke("and order 8?")
         end.go_on.set()
         result = await thread.wait()
         assert (result.run_id, result.data) == (f"{thread.id}.2", "order 8 is on its way")
@@ -451,9 +451,9 @@ async def test_a_message_too_late_for_a_run_is_answered_once_though_the_thread_c
     runtime, _ = build(never, end.tool)
     async with runtime, asyncio.timeout(PATIENCE):
         thread = await runtime.create("clerk")
-        await thread.send("order 7?")
+        await thread.invoke("order 7?")
         await end.started.wait()
-        await thread.send("and order 8?")
+        await thread.invoke("and order 8?")
         end.go_on.set()
         await asked.wait()
     runtime, _ = build([call("finish"), "order 8 is on its way"], end.tool)
@@ -480,9 +480,9 @@ async def test_a_message_too_late_for_a_run_survives_a_crash_between_that_run_an
             raise OSError("the disk is gone")
 
     async with open_thread(system, path, agent="clerk") as thread:
-        await thread.send("order 7?")
+        await thread.invoke("order 7?")
         await end.started.wait()
-        await thread.send("and order 8?")
+        await thread.invoke("and order 8?")
         monkeypatch.setattr(sqlite, "commit_hook", crash_between_the_runs)
         end.go_on.set()
         with pytest.raises(OSError, match="the disk is gone"):
@@ -506,9 +506,9 @@ async def test_a_message_accepted_before_a_crash_joins_the_run_after_it(build: B
     runtime, _ = build([call("wait"), "both seen"], wait)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("one")
+        await thread.invoke("one")
         await until(thread, EventType.TOOL_STARTED)
-        await thread.send("two")
+        await thread.invoke("two")
     release.set()
     runtime, model = build([call("wait"), "both seen"], wait)
     async with runtime:
@@ -540,12 +540,12 @@ async def test_what_only_middleware_said_too_late_starts_no_run_and_joins_the_ne
     system.add_tool(finish).add_agent(name="clerk", description="d", prompt="p")
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("first")
+        await thread.invoke("first")
         assert (await thread.wait(PATIENCE)).data == "done"
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.thread(thread.id)
         assert thread.run_state().run_id == f"{thread.id}.1"
-        await thread.send("second")
+        await thread.invoke("second")
         assert (await thread.wait(PATIENCE)).meta.turns == 2
         assert [m.content for m in model.requests[-1].messages if m.role == "user"] == [
             "first",

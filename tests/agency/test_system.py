@@ -425,7 +425,7 @@ async def test_a_thread_keeps_the_blueprint_it_began_with(tmp_path: Path) -> Non
     async with LocalRuntime(later, tmp_path) as runtime:
         thread = await runtime.thread("old")
         assert thread.blueprint.prompt == "You help."
-        await thread.send("still there?")
+        await thread.invoke("still there?")
         assert (await thread.wait(timeout=5)).data == "hello"
 
 

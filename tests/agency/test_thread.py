@@ -78,7 +78,7 @@ async def test_a_message_runs_to_an_answer_and_text_beside_tool_calls_is_kept(bu
     runtime, _ = build([both, "I shouted."], shout)
     async with runtime:
         thread = await runtime.create("clerk")
-        accepted = await thread.send("Shout hey.")
+        accepted = await thread.invoke("Shout hey.")
         assert (accepted.run_id, accepted.status) == (f"{thread.id}.1", "running")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.data, result.errors) == ("completed", "I shouted.", ())
@@ -98,9 +98,9 @@ async def test_a_second_message_starts_a_second_run_with_counters_of_its_own(bui
     runtime, model = build(["one", "two"])
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("a")
+        await thread.invoke("a")
         await thread.wait(PATIENCE)
-        second = await thread.send("b")
+        second = await thread.invoke("b")
         result = await thread.wait(PATIENCE)
         assert second.run_id == f"{thread.id}.2"
         assert (result.data, result.meta.turns) == ("two", 1)
@@ -120,7 +120,7 @@ async def test_safe_calls_run_side_by_side_and_results_stand_in_the_order_of_the
     runtime, _ = build([[call("meet", name=n) for n in "xyz"], "met"], meet)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "met"
         assert await texts(thread, "tool") == ["x", "y", "z"]
 
@@ -143,7 +143,7 @@ async def test_unsafe_calls_run_one_at_a_time_in_order_and_see_what_came_before(
     runtime, _ = build([calls, "done"], step, peek)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert log == ["+a", "-a", "+b", "-b", "+c", "-c"]
         assert (await texts(thread, "tool"))[2] == '["+a","-a","+b","-b"]'
@@ -159,7 +159,7 @@ async def test_a_sync_tool_runs_off_the_event_loop(build: Build) -> None:
     runtime, _ = build([call("where"), "done"], where)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert await texts(thread, "tool") == ["false"]
 
@@ -179,7 +179,7 @@ async def test_a_call_that_takes_too_long_fails_alone(build: Build, stubborn: bo
     runtime, _ = build([[call("slow"), call("shout", word="a")], "done"], slow_sync if stubborn else slow_async, shout)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "completed"
         assert await texts(thread, "tool") == ["Error: timeout: slow did not end within 0.02 s", "A"]
     release.set()
@@ -205,7 +205,7 @@ async def test_whatever_a_tool_does_wrong_is_its_result_and_the_run_goes_on(buil
     runtime, _ = build([calls, "done"], bad)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         results = await texts(thread, "tool")
         assert results[0] == "Error: execution: RuntimeError: broken"
@@ -229,7 +229,7 @@ async def test_results_of_any_json_kind_reach_the_model_and_long_ones_are_cut(bu
     runtime, _ = build([calls, "done"], give)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         none, a_dict, model, long = await texts(thread, "tool")
         assert (none, a_dict) == ("", '{"a":[1,2.5]}')
@@ -251,7 +251,7 @@ async def test_a_tool_can_end_the_run(build: Build) -> None:
         thread = await runtime.create("clerk")
         results = []
         for how in ("finish", "fail", "handoff"):
-            await thread.send(how)
+            await thread.invoke(how)
             results.append(await thread.wait(PATIENCE))
         assert [(r.status, r.data) for r in results] == [
             ("completed", {"n": 1}),
@@ -272,7 +272,7 @@ async def test_a_tool_that_asks_for_it_is_retried_with_the_same_key(build: Build
     runtime, _ = build([call("flaky", call_id="c"), "gave up"], flaky)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "gave up"
         assert [attempt for attempt, _ in seen] == [1, 2, 3]
         assert len({key for _, key in seen}) == 1
@@ -291,9 +291,9 @@ async def test_a_message_during_a_run_joins_it_at_its_next_step(build: Build) ->
     runtime, model = build([call("wait_here"), "both answered"], wait_here)
     async with runtime:
         thread = await runtime.create("clerk")
-        first = await thread.send("one")
+        first = await thread.invoke("one")
         await running.wait()
-        second = await thread.send("two")
+        second = await thread.invoke("two")
         assert second == first
         go_on.set()
         await thread.wait(PATIENCE)
@@ -313,9 +313,9 @@ async def test_a_message_that_comes_during_the_last_reply_gets_an_answer_in_the_
     runtime, _ = build(script)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("one")
+        await thread.invoke("one")
         await asked.wait()
-        await thread.send("two")
+        await thread.invoke("two")
         go_on.set()
         result = await thread.wait(PATIENCE)
         assert (result.data, result.meta.turns) == ("answer to two", 2)
@@ -326,14 +326,14 @@ async def test_an_idempotency_key_is_honoured_for_ever(build: Build) -> None:
     runtime, model = build(["one", "two"])
     async with runtime:
         thread = await runtime.create("clerk")
-        first = await thread.send("a", idempotency_key="k")
+        first = await thread.invoke("a", idempotency_key="k")
         await thread.wait(PATIENCE)
-        assert await thread.send("a", idempotency_key="k") == first
+        assert await thread.invoke("a", idempotency_key="k") == first
     async with runtime:
         again = await runtime.thread(thread.id)
-        assert await again.send("a", idempotency_key="k") == first
+        assert await again.invoke("a", idempotency_key="k") == first
         assert len(model.requests) == 1
-        assert (await again.send("b", idempotency_key="l")).run_id == f"{thread.id}.2"
+        assert (await again.invoke("b", idempotency_key="l")).run_id == f"{thread.id}.2"
 
 
 async def test_cancel_reaches_a_model_call(build: Build) -> None:
@@ -350,7 +350,7 @@ async def test_cancel_reaches_a_model_call(build: Build) -> None:
     runtime, _ = build(script)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
         await thread.cancel()
         assert stopped.is_set()
@@ -375,7 +375,7 @@ async def test_cancel_reaches_running_tools_keeps_what_had_ended_and_leaves_no_c
     runtime, _ = build([[*calls, call("later", call_id="c3")], "again"], shout, hang)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.TOOL_OUTPUT, callId="c0")
         await thread.cancel()
         assert sorted(stopped) == ["a", "b"]
@@ -386,7 +386,7 @@ async def test_cancel_reaches_running_tools_keeps_what_had_ended_and_leaves_no_c
             ("b", "Canceled: the run was canceled."),
             ("c3", "Canceled: the run was canceled."),
         ]
-        await thread.send("and now?")
+        await thread.invoke("and now?")
         assert (await thread.wait(PATIENCE)).data == "again"
 
 
@@ -408,7 +408,7 @@ async def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_cancel(
     runtime, _ = build([call("stubborn", call_id="c")], stubborn)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.TOOL_STARTED)
         await thread.cancel()
         assert thread.run().status == "canceled"
@@ -427,9 +427,9 @@ async def test_a_message_sent_to_a_run_that_is_then_canceled_stays_in_the_transc
     runtime, _ = build([call("hang"), "ok"], hang)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("one")
+        await thread.invoke("one")
         await until(thread, EventType.TOOL_STARTED)
-        await thread.send("two")
+        await thread.invoke("two")
         await thread.cancel()
         assert await texts(thread, "user") == ["one", "two"]
 
@@ -446,7 +446,7 @@ async def test_what_does_not_fit_the_state_is_refused_and_changes_nothing(build:
             await thread.approve()
         with pytest.raises(WrongState):
             await thread.lift_limits(tokens=5)
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         before = await kinds(thread)
         with pytest.raises(WrongState):
@@ -467,9 +467,9 @@ async def test_a_message_that_cannot_be_accepted_is_refused_and_changes_nothing(
     async with runtime:
         thread = await runtime.create("clerk")
         with pytest.raises(InvalidInput):
-            await thread.send(message, idempotency_key="k")
+            await thread.invoke(message, idempotency_key="k")
         assert await kinds(thread) == ["thread.created"]
-        await thread.send("fine", idempotency_key="k")
+        await thread.invoke("fine", idempotency_key="k")
         assert (await thread.wait(PATIENCE)).data == "done"
 
 
@@ -480,7 +480,7 @@ async def test_used_up_turns_give_one_last_turn_without_tools(build: Build) -> N
     runtime, model = build(script, shout, limits={"turns": 2})
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.data, result.meta.turns) == ("completed", "what I have", 3)
         assert [r.params.tool_choice for r in model.requests] == ["auto", "auto", "none"]
@@ -490,7 +490,7 @@ async def test_a_model_that_calls_tools_in_its_last_turn_waits_for_more_turns_an
     runtime, _ = build(lambda request: call("shout", word="x"), shout, limits={"turns": 2})
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code, result.meta.turns) == ("paused", "ERR_MAX_TURNS", 3)
         assert result.meta.tokens_used.total == 45
@@ -506,7 +506,7 @@ async def test_used_up_tokens_pause_the_run_until_a_person_lifts_the_limit(build
     runtime, _ = build([call("shout", word="a"), call("shout", word="b"), "done"], shout, limits={"tokens": 20})
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.meta.pause_reason) == ("paused", "exhausted")
         assert result.errors[0].code == "ERR_TOKEN_LIMIT"
@@ -526,7 +526,7 @@ async def test_used_up_time_interrupts_a_model_call_and_pauses_the_run(build: Bu
     runtime, _ = build(script)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go", limits=Limits(time_ms=100))
+        await thread.invoke("go", limits=Limits(time_ms=100))
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code) == ("paused", "ERR_TIME_LIMIT")
         lifted.set()
@@ -542,7 +542,7 @@ async def test_a_model_that_fails_for_a_while_is_asked_again_with_the_same_reque
     runtime, model = build(lambda request: next(errors, "at last"))
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "at last"
         assert [[m.content for m in r.messages] for r in model.requests] == [["go"]] * 3
         failed = [e.data async for e in thread.events(follow=False) if e.type == EventType.MODEL_COMPLETED]
@@ -564,7 +564,7 @@ async def test_a_model_that_fails_for_good_ends_the_run_with_its_code(
     runtime, _ = build(lambda request: error)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code) == ("error", code)
         assert (await kinds(thread))[-1] == "agent.error"
@@ -583,7 +583,7 @@ async def test_a_provider_that_is_gone_when_the_file_is_opened_again_ends_the_ru
     runtime, _ = build(script)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
     async with LocalRuntime(AgentSystem("demo:instant"), tmp_path / "threads") as other:
         result = await (await other.thread(thread.id)).wait(PATIENCE)
@@ -606,7 +606,7 @@ async def test_closing_in_the_middle_and_opening_the_file_again_goes_on(tmp_path
     system.add_agent(name="clerk", description="d", prompt="p")
     path = tmp_path / "deep" / "clerk.db"
     async with open_thread(system, path, agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await asked.wait()
     async with open_thread(system, path) as again:
         assert again.id == thread.id
@@ -615,7 +615,7 @@ async def test_closing_in_the_middle_and_opening_the_file_again_goes_on(tmp_path
     async with open_thread(system, path, agent="clerk") as once_more:
         assert once_more.id == thread.id
     with pytest.raises(WrongState, match="closed"):
-        await thread.send("to nobody")
+        await thread.invoke("to nobody")
 
 
 async def test_a_call_in_doubt_follows_its_policy(build: Build) -> None:
@@ -645,7 +645,7 @@ async def test_a_call_in_doubt_follows_its_policy(build: Build) -> None:
         running.clear()
         async with runtime:
             thread = await runtime.create("clerk")
-            await thread.send(policy)
+            await thread.invoke(policy)
             await running.wait()
         async with runtime:
             thread = await runtime.thread(thread.id)
@@ -677,7 +677,7 @@ async def test_an_overtaken_activation_stops_and_the_new_one_goes_on(build: Buil
     other, _ = build([call("wait_here"), "done"], wait_here)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await running.wait()
         async with other:
             usurper = await other.thread(thread.id)
@@ -686,7 +686,7 @@ async def test_an_overtaken_activation_stops_and_the_new_one_goes_on(build: Buil
             with pytest.raises(StaleActivation):
                 await thread.wait(PATIENCE)
             with pytest.raises(StaleActivation):
-                await thread.send("still there?")
+                await thread.invoke("still there?")
             assert await texts(usurper, "tool") == ["waited"]
 
 
@@ -704,7 +704,7 @@ async def test_events_can_be_followed_from_any_seq_by_any_number_of_readers(buil
     async with runtime:
         thread = await runtime.create("clerk")
         readers = [asyncio.create_task(follow(thread, after)) for after in (0, 0, 3)]
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(PATIENCE)
         late = await asyncio.wait_for(follow(thread, 0), PATIENCE)
         first, second, third = await asyncio.wait_for(asyncio.gather(*readers), PATIENCE)
@@ -731,7 +731,7 @@ async def test_a_reader_that_comes_during_a_reply_gets_the_text_so_far_then_the_
     system = AgentSystem("halting:x", providers={"halting": Halting()})
     system.add_agent(name="clerk", description="d", prompt="p")
     async with open_thread(system, tmp_path / "a.db", agent="clerk") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         await half.wait()
         deltas: list[tuple[object, object]] = []
         async with asyncio.timeout(PATIENCE):
@@ -785,7 +785,7 @@ async def test_steps_do_not_read_the_history_again(build: Build, monkeypatch: py
     async with runtime:
         thread = await runtime.create("clerk")
         reads.clear()
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         history = [sql for sql in reads if sql.startswith("SELECT") and ("messages" in sql or "events" in sql)]
         assert len(history) == 1  # the transcript, once, when the model is first called
@@ -796,7 +796,7 @@ async def test_two_hundred_threads_run_at_once(build: Build) -> None:
     async with runtime:
         threads = [await runtime.create("clerk") for _ in range(200)]
         for thread in threads:
-            await thread.send("go")
+            await thread.invoke("go")
         results = [await thread.wait(PATIENCE) for thread in threads]
         assert {result.data for result in results} == {"done"}
 
@@ -816,7 +816,7 @@ async def main():
     system = AgentSystem("s:x", providers={{"s": model}}).add_tool(hang)
     system.add_agent(name="a", description="d", prompt="p")
     async with open_thread(system, {str(tmp_path / "a.db")!r}, agent="a") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         async for event in thread.events():
             if event.type.value == "tool.started":
                 break
@@ -838,7 +838,7 @@ async def test_a_run_that_is_given_up_ends_as_an_error_with_a_result_for_every_c
     runtime, _ = build([[call("hang", word="a", call_id="a"), call("shout", word="b", call_id="b")]], hang, shout)
     async with runtime:
         thread = await runtime.create("clerk", thread_id="poison")
-        await thread.send("go")
+        await thread.invoke("go")
         await until(thread, EventType.TOOL_OUTPUT, callId="b")
     system, path = runtime._system, runtime._path("poison")
     await park(path, system, Poisoned("it died too often"))
@@ -868,7 +868,7 @@ async def test_a_decision_with_a_key_counts_once(build: Build) -> None:
     runtime._system.use(hitl)
     async with runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
         await thread.decide({"c1": Approve()}, idempotency_key="k")
         await thread.decide({"c1": Approve()}, idempotency_key="k")
@@ -896,7 +896,7 @@ async def test_a_thread_is_idle_while_it_waits_for_a_timer_and_says_until_when(b
         thread = await runtime.create("clerk")
         await until_idle(thread)
         before = thread.wake_at
-        await thread.send("go")
+        await thread.invoke("go")
         await until_idle(thread)
         due = thread.wake_at
         assert before is None

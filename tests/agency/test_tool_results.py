@@ -38,7 +38,7 @@ def system_with(*lines: Line, files: bool = True, model: Any = None) -> AgentSys
 
 async def run(thread: Thread) -> list[Message]:
     """The tools' results of a run that completes."""
-    await thread.send("go")
+    await thread.invoke("go")
     ended = await thread.wait(timeout=10)
     assert ended.status == "completed", ended
     return [message for message in (await thread.state()).messages if message.role == "tool"]
@@ -145,7 +145,7 @@ async def test_in_code_mode_the_code_gets_the_images(tmp_path: Path) -> None:
     ).add_tool(look)
     system.add_agent(name="coder", description="Writes code.", prompt="You write Python.", mode="code")
     async with open_thread(system, tmp_path / "coder.db", agent="coder") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(timeout=10)).data == "seen"
         (output,) = [message for message in (await thread.state()).messages if message.origin == "code"]
     assert output.content == "Output:\n1 image"

@@ -23,7 +23,7 @@ async def test_the_first_thread_has_something_to_see_waits_for_a_person_and_comp
 ) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create(AGENT)
-        await thread.send(TASK)
+        await thread.invoke(TASK)
         paused = await thread.wait(60)
         shown = await more(thread)
         called = [await tool_names(runtime, child["childThreadId"]) for child in shown["subagents"]]

@@ -16,7 +16,7 @@ from tests.support.example_processes import run
 async def order(thread: Thread, *products: str) -> list[str]:
     """Order posters; the results."""
     before = len((await thread.state()).messages)
-    await thread.send("\n".join(f'call poster {{"product": "{product}"}}' for product in products))
+    await thread.invoke("\n".join(f'call poster {{"product": "{product}"}}' for product in products))
     assert (await thread.wait(60)).status == "completed"
     return [message.content for message in (await thread.state()).messages[before:] if message.role == "tool"]
 
@@ -75,7 +75,7 @@ async def test_the_model_is_told_what_is_left(tmp_path: Path) -> None:
         )
     )
     async with open_thread(other, tmp_path / "t.db", agent="painter") as thread:
-        await thread.send("hello")
+        await thread.invoke("hello")
         await thread.wait(60)
 
     assert "You have 7 credits left. Prices: {'poster': 3}." in model.requests[0].system

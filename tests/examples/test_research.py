@@ -27,7 +27,7 @@ def test_it_shows_the_lead_and_the_scouts_at_work_and_then_the_report(tmp_path: 
 async def test_the_scouts_work_at_the_same_time_and_the_report_has_what_each_of_them_noted(tmp_path: Path) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("lead")
-        await thread.send(QUESTION)
+        await thread.invoke(QUESTION)
         run = await thread.wait(60)
         more: dict[str, Any] = (await thread.state()).more
         scouts = more["subagents"]
@@ -48,7 +48,7 @@ async def test_a_second_question_in_the_same_thread_is_researched_as_well(tmp_pa
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("lead")
         for question in (QUESTION, "And cake?"):
-            await thread.send(question)
+            await thread.invoke(question)
             assert (await thread.wait(60)).status == "completed"
         more: dict[str, Any] = (await thread.state()).more
 

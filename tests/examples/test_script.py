@@ -39,7 +39,7 @@ async def test_killed_in_the_middle_and_run_again_it_goes_on_and_every_tray_is_b
 
 async def test_after_its_end_it_begins_a_new_run_and_shows_only_that(tmp_path: Path) -> None:
     async with open_thread(system, tmp_path / "elsewhere/script.db", agent="baker") as thread:
-        await thread.send('call bake {"tray": 100}')
+        await thread.invoke('call bake {"tray": 100}')
         assert (await thread.wait(60)).status == "completed"
 
     printed = run("script", "--data-dir", tmp_path / "elsewhere", folder=tmp_path)

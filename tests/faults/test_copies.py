@@ -39,7 +39,7 @@ def build() -> AgentSystem:
 async def run(path: Path) -> list[Message]:
     async with open_thread(build(), path, agent="counter") as thread:
         if thread.run_state().status == "registered":
-            await thread.send("count")
+            await thread.invoke("count")
         result = await thread.wait(60)
         assert result.data == "counted", result
         events = [event.seq async for event in thread.events(follow=False)]

@@ -113,7 +113,7 @@ async def operate(folder: Path) -> None:
         for _ in range(20):
             run = boss.run_state()
             if run.status == "registered":
-                await boss.send("first", idempotency_key="1")
+                await boss.invoke("first", idempotency_key="1")
             elif run.run_id == "boss.1":
                 await operate_first(boss)
             elif run.status == "canceled":
@@ -130,7 +130,7 @@ async def operate_first(boss: Thread) -> None:
         await boss.approve()
     else:
         assert result.status == "completed", result
-        await boss.send("second", idempotency_key="2")
+        await boss.invoke("second", idempotency_key="2")
 
 
 def crash(folder: Path, n: int, when: Literal["before", "after"]) -> int:

@@ -37,7 +37,7 @@ async def operate(folder: Path) -> None:
     async with LocalRuntime(build(), folder) as runtime:
         known = "boss" in runtime.thread_ids()
         boss = await (runtime.thread("boss") if known else runtime.create("boss", thread_id="boss"))
-        await boss.send("go", idempotency_key="1")
+        await boss.invoke("go", idempotency_key="1")
         async with asyncio.timeout(20):
             while (run := await boss.wait(timeout=20)).status != "completed":
                 waiting = run.meta.waiting_for

@@ -23,7 +23,7 @@ async def operate(folder: Path) -> None:
     async with LocalRuntime(build(), folder) as runtime:
         known = "fork" in runtime.thread_ids()
         forked = await (runtime.thread("fork") if known else runtime.fork("editor", after_seq=CUT, thread_id="fork"))
-        await forked.send("edited", idempotency_key="1")
+        await forked.invoke("edited", idempotency_key="1")
         assert (await forked.wait(20)).data == "That is another question."
 
 

@@ -38,11 +38,11 @@ async def operate(folder: Path) -> None:
     async with LocalRuntime(build(), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
         thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
-        assert (await thread.send(PAST, idempotency_key="k")).run_id == "clerk.1"
+        assert (await thread.invoke(PAST, idempotency_key="k")).run_id == "clerk.1"
         with pytest.raises(KeyReused):
-            await thread.send(PAST[:1], idempotency_key="k")
+            await thread.invoke(PAST[:1], idempotency_key="k")
         assert (await thread.wait(20)).data == "done"
-        assert (await thread.send(idempotency_key="l")).run_id == "clerk.2"
+        assert (await thread.invoke(idempotency_key="l")).run_id == "clerk.2"
         assert (await thread.wait(20)).data == "done"
         said = [(message.role, message.content) for message in (await thread.state()).messages]
         assert said == [

@@ -50,7 +50,7 @@ async def operate(folder: Path) -> None:
     async with LocalRuntime(system, folder) as runtime:
         known = "clerk" in runtime.thread_ids()
         thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
-        await thread.send("Say it.", idempotency_key="1")
+        await thread.invoke("Say it.", idempotency_key="1")
         assert (await thread.wait(20)).data == "done"
 
 

@@ -56,7 +56,7 @@ async def operate(folder: Path) -> None:
     async with LocalRuntime(build(), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
         thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
-        await thread.send("go", idempotency_key="1")
+        await thread.invoke("go", idempotency_key="1")
         run = await thread.wait(20)
         assert run.status == "completed", run
         said = [message.content for message in (await thread.state()).messages if message.role == "tool"]

@@ -77,7 +77,7 @@ async def operate(folder: Path) -> None:
     async with LocalRuntime(build(folder), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
         thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
-        await thread.send("charge it", idempotency_key="1")
+        await thread.invoke("charge it", idempotency_key="1")
         await eventually(lambda: (folder / "tokens.txt").exists())
         tokens = (folder / "tokens.txt").read_text().split()
         settled = await thread.settle(tokens[0], "paid")

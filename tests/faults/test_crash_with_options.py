@@ -55,7 +55,7 @@ async def operate(folder: Path) -> None:
     async with LocalRuntime(build(folder / "ledger"), folder) as runtime:
         known = "t" in runtime.thread_ids()
         thread = await (runtime.thread("t") if known else runtime.create("clerk", thread_id="t"))
-        await thread.send(
+        await thread.invoke(
             "go",
             idempotency_key="1",
             model="scripted:large",

@@ -143,7 +143,7 @@ async def operate(folder: Path, dies: tuple[int, Literal["before", "after"]] | N
         for _ in range(20):
             run = boss.run_state()
             if run.status == "registered":
-                await boss.send("first", idempotency_key="1")
+                await boss.invoke("first", idempotency_key="1")
             elif run.run_id == "boss.1":
                 await operate_first(boss)
             elif run.status == "completed":
@@ -152,7 +152,7 @@ async def operate(folder: Path, dies: tuple[int, Literal["before", "after"]] | N
                 return
             else:
                 await started(boss, "ha")
-                await boss.send("third", when="now", idempotency_key="3")
+                await boss.invoke("third", when="now", idempotency_key="3")
                 await boss.wait(timeout=PATIENCE)
         raise AssertionError(f"no end in sight: {boss.run()}")
 
@@ -164,7 +164,7 @@ def needs_a_person(thread: Thread) -> bool:
 
 async def operate_first(boss: Thread) -> None:
     """Have the next run queued, pause, decide in the pause, and go on."""
-    await boss.send("second", when="next_run", idempotency_key="2")
+    await boss.invoke("second", when="next_run", idempotency_key="2")
     await eventually(lambda: needs_a_person(boss) or boss.run_state().run_id != "boss.1", PATIENCE, every=0)
     if boss.run_state().reason == "hitl":
         with suppress(WrongState):  # it was paused before the process died

@@ -40,7 +40,7 @@ async def operate(path: Path) -> None:
     system.use(filesystem, tags=["default"]).add_tool(draw).add_tool(look)
     system.add_agent(name="clerk", description="Does as told.", prompt="You are a clerk.")
     async with open_thread(system, path, agent="clerk") as thread:
-        await thread.send("go", idempotency_key="once")
+        await thread.invoke("go", idempotency_key="once")
         assert (await thread.wait(20)).status == "completed"
         results = [message for message in (await thread.state()).messages if message.role == "tool"]
         assert [message.images for message in results] == [(PICTURE,), (PICTURE,)]

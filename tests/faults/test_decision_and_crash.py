@@ -89,7 +89,7 @@ async def ask(folder: Path) -> None:
     """Get as far as the question, and die."""
     async with LocalRuntime(build(folder), folder / "threads") as runtime:
         thread = await runtime.create("clerk", thread_id="clerk")
-        await thread.send("go", idempotency_key="1")
+        await thread.invoke("go", idempotency_key="1")
         assert (await thread.wait(20)).meta.pause_reason == "hitl"
         os.kill(os.getpid(), signal.SIGKILL)
 

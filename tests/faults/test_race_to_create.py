@@ -27,7 +27,7 @@ async def take_part(path: Path, number: int) -> str:
     """Open, say something, and wait for the answer; what came of it."""
     try:
         async with open_thread(build(), path, agent="clerk") as thread:
-            await thread.send(f"hello from {number}", idempotency_key=f"key {number}")
+            await thread.invoke(f"hello from {number}", idempotency_key=f"key {number}")
             await thread.wait(5)
             return "accepted"
     except AgencyError as error:

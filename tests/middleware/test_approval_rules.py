@@ -92,7 +92,7 @@ class Bank:
         """The calls of the first batch that a person is asked about."""
         async with self.runtime(*lines, "done", **how) as runtime:
             thread = await runtime.create("clerk")
-            await thread.send("go")
+            await thread.invoke("go")
             await thread.wait(5)
             return pending(thread)
 
@@ -137,7 +137,7 @@ async def test_the_person_is_shown_the_risk_that_the_rule_gave(bank: Bank) -> No
     config = {"rules": [{"tool": "pay", "when": OVER_100, "risk": "medium"}]}
     async with bank.runtime(LARGE, "done", config=config) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.risk, asked.kind, asked.expires_at) == ("medium", "approval", None)
 
@@ -182,7 +182,7 @@ async def test_without_hitl_the_policys_question_is_answered_like_any_other(bank
     bank.policy = Policy(rules=(Rule(risk="medium"),))
     async with bank.runtime([SMALL, LARGE], SMALL, "done", people=False) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"small": Always(), "large": Deny()})
         assert await ended(thread) == "done"
@@ -193,7 +193,7 @@ async def test_a_policy_that_changes_holds_from_the_next_reply_on(bank: Bank) ->
     async with bank.runtime(SMALL, SMALL, "done", people=False) as runtime:
         thread = await runtime.create("clerk")
         bank.policy = Policy(rules=(Rule(risk="high"),))
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         bank.policy = Policy()
         await thread.approve()
@@ -274,7 +274,7 @@ async def test_without_an_answer_in_time_the_call_is_denied(bank: Bank) -> None:
     config = {"tools": ["pay"], "timeoutMs": 20}
     async with bank.runtime([SMALL, call("look", call_id="look")], "done", config=config) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await next_event(thread, EventType.HITL_RESUME)).data["by"] == "timeout"
         assert await ended(thread) == "done"
         denied = "Error: permission_denied: no person approved this call in time, it was not run"
@@ -286,7 +286,7 @@ async def test_without_an_answer_in_time_the_call_is_approved_if_that_was_config
     config = {"tools": ["pay"], "timeoutMs": 20, "onTimeout": "approve"}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         resumed = await next_event(thread, EventType.HITL_RESUME)
         assert (resumed.data["by"], resumed.data["decisions"]) == ("timeout", {"small": "approve"})
         assert await ended(thread) == "done"
@@ -300,7 +300,7 @@ async def test_a_deadline_that_passes_while_nothing_is_open_counts_at_the_next_o
     config = {"tools": ["pay"], "timeoutMs": HOUR, "onTimeout": on_timeout}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go")
+        await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.expires_at, asked.on_timeout) == ("2023-11-14T23:13:20.000Z", on_timeout)
         assert thread.wake_at == clock.now + HOUR
@@ -319,7 +319,7 @@ async def test_an_answer_in_time_stops_the_clock(bank: Bank, clock: FakeClock) -
     config = {"tools": ["pay"], "timeoutMs": HOUR}
     async with bank.runtime(SMALL, SMALL, "done", config=config) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         clock.now += HOUR // 2
         await thread.approve()
@@ -334,7 +334,7 @@ async def test_a_late_answer_is_refused(bank: Bank) -> None:
     config = {"tools": ["pay"], "timeoutMs": 20}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         await next_event(thread, EventType.HITL_RESUME)
         for late in (asked.approval_id, asked.id):
@@ -349,7 +349,7 @@ async def test_partial_answers_stand_when_the_rest_times_out(bank: Bank, clock: 
     lines: list[Line] = [[SMALL, LARGE], "done"]
     async with bank.runtime(*lines, config=config) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"small": Edit(args={"cents": 1})})
         assert (pending(thread), bank.paid, thread.wake_at) == (["large"], [], clock.now + HOUR)
@@ -380,7 +380,7 @@ async def test_each_call_has_its_own_deadline_and_the_batch_runs_after_the_last(
 
     async with runtime() as first:
         thread = await first.create("clerk", thread_id="t")
-        await thread.send("go")
+        await thread.invoke("go")
         asked = (await thread.wait(5)).meta.pending_tool_calls
         assert [(each.id, each.note) for each in asked] == [("small", "small change"), ("large", "")]
         start = clock.now
@@ -402,7 +402,7 @@ async def test_a_clock_that_was_set_back_does_not_cut_the_time_to_answer(bank: B
     config = {"tools": ["pay"], "timeoutMs": 50}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         clock.now -= HOUR
         await asyncio.sleep(0.05)  # the loop, whose clock goes on, rings what was set before this first
@@ -414,7 +414,7 @@ async def test_a_blueprint_cannot_approve_by_silence_what_the_agency_asks_about(
     config = {"tools": ["pay"], "timeoutMs": HOUR, "onTimeout": "approve"}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go")
+        await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.on_timeout, thread.wake_at) == ("deny", clock.now + 2 * HOUR)
 
@@ -423,7 +423,7 @@ async def test_nor_can_a_gate(bank: Bank) -> None:
     bank.policy = Policy(rules=(Rule(tool="pay", risk="high"),))
     async with bank.runtime(SMALL, "done", middleware=[Gate()], people=False) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.on_timeout, asked.expires_at, asked.note) == ("deny", None, "small change")
 
@@ -432,7 +432,7 @@ async def test_the_agencys_time_holds_for_questions_of_blueprints_that_name_none
     bank.policy = Policy(timeout_ms=HOUR, on_timeout="approve")
     async with bank.runtime(SMALL, "done", config={"tools": ["pay"]}) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
-        await thread.send("go")
+        await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.on_timeout, thread.wake_at) == ("approve", clock.now + HOUR)
 
@@ -440,7 +440,7 @@ async def test_the_agencys_time_holds_for_questions_of_blueprints_that_name_none
 async def test_what_was_approved_for_always_is_not_asked_about_by_gates_either(bank: Bank) -> None:
     async with bank.runtime(LARGE, LARGE, "done", middleware=[Gate()]) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"large": Always()})
         assert await ended(thread) == "done"
@@ -456,7 +456,7 @@ async def test_a_canceled_run_has_no_deadline_left(bank: Bank) -> None:
     config = {"tools": ["pay"], "timeoutMs": HOUR}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         await canceled(thread)
         assert (thread.wake_at, thread.at_rest) == (None, True)

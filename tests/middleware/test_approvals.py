@@ -66,12 +66,12 @@ async def test_always_runs_the_call_and_asks_no_more_about_its_tool_in_this_thre
         assert shop.ran == ["refund 5", "refund 7"]
         assert len(await events(thread, EventType.HITL_INTERRUPT)) == 1
     async with shop.open(FIVE, SEVEN, "done", NINE, "more") as thread:  # it is remembered by the file
-        await thread.send("and again")
+        await thread.invoke("and again")
         assert await ended(thread) == "more"
         assert shop.ran[-1] == "refund 9"
     async with LocalRuntime(shop.system([FIVE, "done"]), shop.folder / "elsewhere") as runtime:
         other = await runtime.create("clerk")
-        await other.send("go")
+        await other.invoke("go")
         assert (await other.wait(5)).meta.pause_reason == "hitl"  # another thread asks for itself
 
 
@@ -98,7 +98,7 @@ async def test_always_is_for_the_one_tool_only(tmp_path: Path) -> None:
     system.add_agent(name="clerk", description="", prompt="clerk", config={"hitl": {"tools": ["pay", "ship"]}})
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"p1": Always(), "s1": Approve()})
         await thread.wait(5)
@@ -188,7 +188,7 @@ async def test_an_approval_id_of_other_arguments_is_refused_and_changes_nothing(
     other = call("refund", cents=500, call_id="five")
     async with shop.waiting(FIVE, other) as thread:
         first = waiting(thread)["five"].approval_id
-        await thread.send("make it more", when="now")
+        await thread.invoke("make it more", when="now")
         await thread.wait(5)
         assert waiting(thread)["five"].args == {"cents": 500}
         before = await snapshot(thread)
@@ -259,7 +259,7 @@ async def test_of_two_people_who_answer_at_once_one_counts_and_the_other_is_told
         system.use(Slow(people=2), tags=["default"])
     async with LocalRuntime(system, shop.folder) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         approval = waiting(thread)["five"].approval_id
         names = {"call id": ("five", "five"), "approval id": (approval, approval), "one of each": ("five", approval)}
@@ -295,7 +295,7 @@ async def test_one_request_that_comes_twice_at_once_counts_once_and_both_are_con
     system = shop.system([FIVE, "done"]).use(Slow(people=2), tags=["default"])
     async with LocalRuntime(system, shop.folder) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         await asyncio.gather(*(thread.decide({"five": Approve()}, idempotency_key="click") for _ in range(2)))
         assert await ended(thread) == "done"
@@ -323,7 +323,7 @@ async def test_an_approval_inside_a_child_of_a_child_is_answered_there_and_the_w
     }
     async with FamilyRuntime(cast(parts, pay), tmp_path) as runtime:
         boss = await runtime.create("boss", thread_id="boss")
-        await boss.send("go")
+        await boss.invoke("go")
         lead = await runtime.child_of(boss)
         payer = await runtime.child_of(lead)
         assert (await payer.wait(10)).meta.pause_reason == "hitl"
@@ -381,7 +381,7 @@ class Till:
         """Charge, and lose the process in it."""
         async with self.runtime(dies=True) as runtime:
             thread = await runtime.create("clerk", thread_id="clerk")
-            await thread.send("go")
+            await thread.invoke("go")
             await self.hangs.wait()
 
 
@@ -430,7 +430,7 @@ async def test_an_approval_given_before_a_crash_does_not_approve_the_doubt_after
     till = Till(tmp_path)
     async with till.runtime(dies=True, guarded=["charge"]) as runtime:
         thread = await runtime.create("clerk", thread_id="clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(5)
         first = waiting(thread)["ch"].approval_id
         await thread.decide({first: Approve()})
@@ -462,7 +462,7 @@ async def test_a_message_that_interrupts_a_doubt_leaves_the_model_knowing_of_it(
     async with till.runtime(dies=False) as runtime:
         thread = await runtime.thread("clerk")
         await thread.wait(5)
-        await thread.send("stop asking", when="now")
+        await thread.invoke("stop asking", when="now")
         assert await ended(thread) == "done"
         found = await results(thread)
         assert "may or may not have taken effect" in found["ch"]

@@ -349,7 +349,7 @@ async def test_a_message_that_interrupts_a_wait_loses_nothing_that_has_come(tmp_
         await next_event(boss, EventType.RUN_PAUSED)
         hold.set()
         await next_event(boss, EventType.SUBAGENT_COMPLETED)
-        await boss.send("how is it going?", when="now")
+        await boss.invoke("how is it going?", when="now")
         assert await answer_of(boss) == "I see"
         told = json.loads((await results(boss))["wait"])
         assert [each["status"] for each in told] == ["completed", "running"]
@@ -798,7 +798,7 @@ async def test_what_the_family_has_used_is_rolled_up(tmp_path: Path) -> None:
         system.add_agent(name=name, description="", prompt=name)
     async with LocalRuntime(system, tmp_path) as runtime:
         boss = await runtime.create("boss", thread_id="boss")
-        await boss.send("go")
+        await boss.invoke("go")
         run = await boss.wait(PATIENCE)
         assert run.data == "done"
         assert run.meta.children.tokens_used.total == 3 * 15

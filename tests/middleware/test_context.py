@@ -35,7 +35,7 @@ async def test_a_long_conversation_goes_on_without_its_beginning_and_loses_nothi
     async with LocalRuntime(system_of(model), tmp_path) as runtime:
         thread = await runtime.create("clerk")
         for n in range(20):
-            await thread.send(f"question {n}")
+            await thread.invoke(f"question {n}")
             run = await thread.wait(PATIENCE)
             assert (run.status, run.data) == ("completed", f"answer to question {n}")
         messages = (await thread.state()).messages
@@ -51,12 +51,12 @@ async def test_what_is_left_out_stays_left_out_when_the_thread_is_opened_again(t
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("clerk", thread_id="t")
         for n in range(5):
-            await thread.send(f"question {n}")
+            await thread.invoke(f"question {n}")
             await thread.wait(PATIENCE)
     model = short_sighted(6)
     async with LocalRuntime(system_of(model), tmp_path) as runtime:
         thread = await runtime.thread("t")
-        await thread.send("one more")
+        await thread.invoke("one more")
         assert (await thread.wait(PATIENCE)).data == "answer to one more"
     assert "left out" in model.requests[0].messages[0].content
 
@@ -65,9 +65,9 @@ async def test_when_nothing_more_can_go_the_run_says_that_it_is_too_long(tmp_pat
     model = short_sighted(2)
     async with LocalRuntime(system_of(model, keep=3), tmp_path) as runtime:
         thread = await runtime.create("clerk")
-        await thread.send("one")
+        await thread.invoke("one")
         await thread.wait(PATIENCE)
-        await thread.send("two")
+        await thread.invoke("two")
         run = await thread.wait(PATIENCE)
         assert [error.code for error in run.errors] == ["ERR_CONTEXT_OVERFLOW"]
 

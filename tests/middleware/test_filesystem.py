@@ -347,7 +347,7 @@ async def test_the_model_is_told_of_the_four_tools_and_their_arguments(runner: O
 async def test_files_handed_in_with_a_message_are_there_when_the_model_reads_it(runner: OpenRunner) -> None:
     async with runner() as clerk:
         clerk.lines[:] = [ls(), "done"]
-        await clerk.thread.send("look", files={"/a.txt": "one", "/b/../c.txt": "two"})
+        await clerk.thread.invoke("look", files={"/a.txt": "one", "/b/../c.txt": "two"})
         await clerk.thread.wait(timeout=10)
         assert (await clerk.more())["files"] == {"/a.txt": "one", "/c.txt": "two"}
         assert [m.content for m in (await clerk.thread.state()).messages if m.role == "tool"] == ['["/a.txt","/c.txt"]']
@@ -411,7 +411,7 @@ async def test_files_that_cannot_be_kept_are_refused_whole(
 ) -> None:
     async with runner() as clerk:
         with pytest.raises(InvalidInput, match=problem):
-            await clerk.thread.send("look", files=files)
+            await clerk.thread.invoke("look", files=files)
         assert (await clerk.more())["files"] == {}
         assert (await clerk.thread.state()).messages == ()
 
@@ -419,5 +419,5 @@ async def test_files_that_cannot_be_kept_are_refused_whole(
 async def test_an_agent_without_a_filesystem_says_so(make_runner: MakeRunner) -> None:
     async with make_runner(planning)() as clerk:
         with pytest.raises(InvalidInput, match="no filesystem"):
-            await clerk.thread.send("look", files={"/a.txt": "one"})
+            await clerk.thread.invoke("look", files={"/a.txt": "one"})
         assert (await clerk.thread.state()).messages == ()

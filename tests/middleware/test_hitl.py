@@ -48,7 +48,7 @@ async def test_the_run_pauses_before_a_listed_tool_and_nothing_of_its_batch_has_
 
 async def test_a_batch_without_listed_tools_runs_without_asking(shop: Shop) -> None:
     async with shop.open(LOOK, "done") as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         assert await ended(thread) == "done"
         assert shop.ran == ["look order"]
         assert await events(thread, EventType.HITL_INTERRUPT, EventType.RUN_PAUSED) == []
@@ -56,7 +56,7 @@ async def test_a_batch_without_listed_tools_runs_without_asking(shop: Shop) -> N
 
 async def test_what_is_not_listed_is_asked_about_by_its_risk(shop: Shop) -> None:
     async with shop.open([LOOK, FIVE], "done", guarded=()) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         assert (await thread.wait(timeout=5)).meta.pause_reason == "hitl"
         assert (shop.ran, pending(thread)) == ([], ["five"])
         await thread.approve()
@@ -76,7 +76,7 @@ async def test_each_batch_is_asked_about_anew(shop: Shop) -> None:
 
 async def test_a_message_that_comes_while_a_person_is_asked_joins_after_the_answer(shop: Shop) -> None:
     async with shop.waiting(FIVE) as thread:
-        await thread.send("hurry up")
+        await thread.invoke("hurry up")
         assert (shop.ran, pending(thread)) == ([], ["five"])
         await thread.approve()
         assert await ended(thread) == "done"
@@ -85,7 +85,7 @@ async def test_a_message_that_comes_while_a_person_is_asked_joins_after_the_answ
 
 async def test_a_misspelt_tool_ends_the_run_naming_hitl_before_the_model_is_called(shop: Shop) -> None:
     async with shop.open(FIVE, "done", guarded=["refund", "refnud"]) as thread:
-        await thread.send("go")
+        await thread.invoke("go")
         run = await thread.wait(timeout=5)
         assert run.status == "error"
         (error,) = run.errors
@@ -155,7 +155,7 @@ async def test_approval_is_refused_when_nothing_waits(shop: Shop) -> None:
         for answer in (thread.approve(), thread.deny(), thread.decide({"five": Approve()})):
             with pytest.raises(WrongState, match="no call of thread clerk waits for a person"):
                 await answer
-        await thread.send("go")
+        await thread.invoke("go")
         assert await ended(thread) == "done"
         with pytest.raises(WrongState):
             await thread.approve()
@@ -178,7 +178,7 @@ async def test_approval_is_refused_while_a_tool_runs_that_needs_none(tmp_path: P
     )
     async with LocalRuntime(system, tmp_path) as runtime, asyncio.timeout(10):
         thread = await runtime.create("clerk")
-        await thread.send("go")
+        await thread.invoke("go")
         await started.wait()
         for decision in (thread.approve(), thread.deny(), thread.decide({"slow": Approve()})):
             with pytest.raises(WrongState):
@@ -286,7 +286,7 @@ async def test_cancel_while_a_person_is_asked_gives_every_call_a_result(shop: Sh
 async def test_a_canceled_thread_takes_a_new_message(shop: Shop) -> None:
     async with shop.waiting(FIVE, end="fine, I will not") as thread:
         await thread.cancel()
-        await thread.send("never mind")
+        await thread.invoke("never mind")
         assert await ended(thread) == "fine, I will not"
         assert shop.ran == []
 
@@ -342,6 +342,6 @@ async def test_code_cannot_run_a_listed_tool_without_a_person(tmp_path: Path) ->
     )
     async with LocalRuntime(system, tmp_path) as runtime:
         thread = await runtime.create("coder")
-        await thread.send("go")
+        await thread.invoke("go")
         await thread.wait(timeout=5)
         assert ran == []

@@ -46,7 +46,7 @@ async def test_a_copy_has_the_blueprint_that_its_original_began_with(tmp_path: P
     system._agents["boss"] = changed
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await runtime.thread("boss")
-        await boss.send("go")
+        await boss.invoke("go")
         assert await answer_of(boss) == "thanks"
         assert (await runtime.child_of(boss)).blueprint.prompt == "boss"
 

@@ -277,7 +277,7 @@ async def test_the_waiter_is_on_disk_before_anything_of_the_child_is(
     async with FamilyRuntime(system, tmp_path) as runtime:
         boss = await runtime.create("boss", thread_id="boss")
         monkeypatch.setattr(sqlite, "commit_hook", look)
-        await boss.send("go")
+        await boss.invoke("go")
         assert await answer_of(boss) == "thanks"
     # Its creation, its first event, its run: all the child's commits up to the report find the waiter there.
     assert waiters_when_child_commits[:3] == [1, 1, 1]
@@ -318,7 +318,7 @@ async def test_only_a_childs_first_run_is_the_parents_business(tmp_path: Path) -
         assert await answer_of(boss) == "thanks"
         before = await links(boss)
         child = await runtime.child_of(boss)
-        await child.send("and now?")
+        await child.invoke("and now?")
         assert await answer_of(child) == "something else"
         assert table(tmp_path / f"{child.id}.db", "outbox") == []
         assert await links(boss) == before
@@ -456,7 +456,7 @@ async def test_the_child_knows_its_parent_and_where_the_request_came_from(tmp_pa
         created = await Thread.open(tmp_path / "boss.db", system, runtime, create=(metadata, system.agents["boss"]))
         await created.close()
         boss = await runtime.thread("boss")
-        await boss.send("go")
+        await boss.invoke("go")
         assert await answer_of(boss) == "ok"
         lead = await runtime.child_of(boss)
         worker = await runtime.child_of(lead)

@@ -276,7 +276,7 @@ async def test_cancel_closes_the_connection_in_the_middle_of_a_reply(
 ) -> None:
     server.add(Reply(text=("Well, ",), then="silence"))
     async with clerk(provider, tmp_path) as thread:
-        await thread.send("Hello?")
+        await thread.invoke("Hello?")
         await until(thread, EventType.MODEL_DELTA)
         await thread.cancel()
         result = await thread.wait(PATIENCE)

@@ -52,7 +52,7 @@ async def test_two_calls_of_one_reply_run_and_their_results_are_sent_back(server
 async def test_text_is_an_event_before_the_reply_is_whole(server: ModelServer, tmp_path: Path) -> None:
     server.add(Reply(text=("One ", "two ", "three"), delay=0.02))
     async with clerk("openai", tmp_path) as thread:
-        await thread.send("Count.")
+        await thread.invoke("Count.")
         seen = []
         async for event in thread.events():
             seen.append((event.type, event.data.get("delta")))

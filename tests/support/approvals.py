@@ -71,7 +71,7 @@ class Shop:
     async def waiting(self, *calls: Line, end: str = "done") -> AsyncIterator[Thread]:
         """A thread whose run waits for a person."""
         async with self.open(*calls, end) as thread:
-            await thread.send("go")
+            await thread.invoke("go")
             run = await thread.wait(timeout=5)
             assert (run.status, run.meta.pause_reason) == ("paused", "hitl")
             yield thread

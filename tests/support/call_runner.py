@@ -25,7 +25,7 @@ class CallRunner:
         """Have one run make these calls, batch after batch; their results, in the order of the calls."""
         before = len((await self.thread.state()).messages)
         self.lines[:] = [*batches, "done"]
-        await self.thread.send("go on")
+        await self.thread.invoke("go on")
         run = await self.thread.wait(timeout=10)
         assert run.status == "completed", run
         messages = (await self.thread.state()).messages[before:]

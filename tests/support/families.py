@@ -85,7 +85,7 @@ HANGS: list[Line] = [call("hang", call_id="hang"), "never said"]
 
 async def start(runtime: LocalRuntime, agent: str = "boss") -> Thread:
     thread = await runtime.create(agent, thread_id=agent)
-    await thread.send("go")
+    await thread.invoke("go")
     return thread
 
 

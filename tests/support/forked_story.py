@@ -119,14 +119,14 @@ async def tell(folder: Path) -> None:
     async with LocalRuntime(build(), folder) as runtime:
         thread = await runtime.create("editor", thread_id="editor")
         await thread.put_files({"/given.txt": "given"})
-        await thread.send("first")
+        await thread.invoke("first")
         async for event in thread.events():
             if event.type == EventType.SUBAGENT_SPAWNED:
-                await thread.send("joined")
+                await thread.invoke("joined")
                 break
         assert (await thread.wait(20)).data == "Mended."
         await thread.put_files({"/between.txt": "between"})
-        await thread.send("second")
+        await thread.invoke("second")
         assert (await thread.wait(20)).meta.pause_reason == "hitl"
         await thread.approve()
         assert (await thread.wait(20)).data == "Published."

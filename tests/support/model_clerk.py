@@ -34,7 +34,7 @@ async def clerk(provider: str, path: Path) -> AsyncIterator[Thread]:
 
 
 async def run(thread: Thread, message: str) -> RunEnvelope:
-    await thread.send(message)
+    await thread.invoke(message)
     return await thread.wait(PATIENCE)
 
 

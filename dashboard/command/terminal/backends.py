@@ -80,13 +80,13 @@ class LocalBackend:
 
     async def begin(self, agent: str | None, task: str, options: RunOptionFields) -> BackendThread:
         thread = await self.runtime.create(agent or self.default, thread_id=self.thread_id)
-        await thread.send(task, **options)
+        await thread.invoke(task, **options)
         return thread
 
     async def resume(self, thread_id: str, task: str | None, options: RunOptionFields) -> BackendThread:
         thread = await self.runtime.thread(thread_id)
         if task is not None:
-            await thread.send(task, **options)
+            await thread.invoke(task, **options)
         return thread
 
     async def thread(self, thread_id: str) -> BackendThread:

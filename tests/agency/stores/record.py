@@ -65,9 +65,9 @@ async def record(folder: Path) -> None:
     """One run that has ended, and one that waits for a person."""
     async with LocalRuntime(build(), folder) as runtime:
         thread = await runtime.create("editor", thread_id="editor")
-        await thread.send("What colour is the sky?", idempotency_key="first")
+        await thread.invoke("What colour is the sky?", idempotency_key="first")
         assert (await thread.wait(10)).status == "completed"
-        await thread.send("Publish your notes.")
+        await thread.invoke("Publish your notes.")
         assert (await thread.wait(10)).meta.pause_reason == "hitl"
 
 
