@@ -6,15 +6,20 @@ Errors do not cross as exceptions: Ray would wrap them with their stack, and not
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
+
+from ray.exceptions import RayError
 
 from agency.errors import AgencyError, revive
 
 log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
+
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)\b.*:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,13 @@ async def answer(work: Awaitable[Value]) -> Value | Refusal:
     except Exception as error:
         log.exception("unexpected error in a call from another process")
         return Refusal(AgencyError.code, f"{type(error).__name__}: {error}")
+
+
+def reason_of(error: RayError) -> str:
+    """Why an actor or a task could not begin, in a line. Ray tells it with stacks of its own around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if _EXCEPTION.match(line) and not line.startswith("ray.")]
+    return named[-1] if named else (lines[0] if lines else type(error).__name__)
 
 
 def unwrap(answered: Value | Refusal) -> Value:

@@ -50,6 +50,11 @@ def fingerprint(
     return digest.hexdigest()
 
 
+def has_module(name: str, folder: str) -> bool:
+    """Whether a folder has the source of a module."""
+    return _file(name, (folder,)) is not None
+
+
 def _sources(module: str, folders: Sequence[str]) -> dict[str, Path]:
     """The modules that a module leads to in these folders, and their files."""
     found: dict[str, Path] = {}

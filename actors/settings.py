@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     """Everything that lasts is below this folder."""
     python_path: tuple[str, ...] = ()
     """Where hosts look for the system's module, besides what is installed; this process's folder unless given."""
+    ship_code: bool = True
+    """On a Ray that you have started, send the folder with the system's module to its nodes; see `actors.shipping`."""
     namespace: str = "agency"
     """The Ray namespace. It tells installations in one cluster apart."""
     ray_address: str | None = None

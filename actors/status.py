@@ -15,6 +15,8 @@ class NodeStatus(Wire):
     budget: int
     """Hosts beyond which threads share."""
     hosts: int
+    problem: str = ""
+    """Why hosts do not start there, if they do not."""
 
 
 class HostStatus(Wire):
@@ -38,6 +40,8 @@ class Readiness(Wire):
     """Those that are ready."""
     reason: str = ""
     """Why not."""
+    broken: bool = False
+    """Whether it stays so until a person changes something: waiting does not help."""
 
 
 class Metrics(Wire):

@@ -23,14 +23,14 @@ import ray
 from ray.exceptions import ActorDiedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors import build
+from actors import build, shipping
 from actors.address import Address
 from actors.agency.context import checked_name
 from actors.agency.keys import digest
 from actors.agency.peek import peek_info
-from actors.answers import unwrap
+from actors.answers import Refusal, reason_of, unwrap
 from actors.caller import Caller, Handle, find_directory
-from actors.cluster import local_ray
+from actors.cluster import local_ray, preflight
 from actors.cluster.agency_handle import AgencyHandle
 from actors.cluster.connection import Connection, check_within
 from actors.cluster.thread_handle import ThreadHandle
@@ -53,6 +53,10 @@ REPLACED = Backoff(0.05, 0.5)
 REPLACED_SECONDS = 10.0
 """How long a directory that was stopped may take until Ray has forgotten its name."""
 
+SILENT_SECONDS = 5.0
+"""After which it is looked why a directory does not answer."""
+
+DIRECTORY_SECONDS = 120.0
 READY_SECONDS = 2.5
 TICKET_SECONDS = 3_600.0
 GRANT_CHARS = 10_000
@@ -84,6 +88,8 @@ class Cluster:
             sealed = await asyncio.to_thread(seal, wanted.data_dir, keys)
             wanted = wanted.model_copy(update={"build": built, "environment": sealed})
         await asyncio.to_thread(local_ray.join, wanted, start=start, withheld=keys.keys())
+        if start:
+            wanted = shipping.for_hosts(wanted)
         directory, running = await _described(wanted, start=start)
         if start and renew and running.system == wanted.system and running.build != wanted.build:
             log.warning("the code, the providers or the models' keys have changed: starting new hosts")
@@ -231,13 +237,35 @@ async def _described(wanted: Settings, *, start: bool) -> tuple[Handle, Settings
     while time.monotonic() < deadline:
         directory = await asyncio.to_thread(_directory, wanted, start=start)
         try:
-            return directory, unwrap(await directory.describe.remote())
+            return directory, unwrap(await _description(directory, wanted))
         except WrongState:
             ray.kill(directory)
             raise
-        except ActorDiedError:  # it was stopped, and Ray has not freed its name yet
-            await asyncio.sleep(next(waits))
+        except ActorDiedError as error:
+            if _never_lived(error):
+                raise Unavailable(f"the directory cannot start: {reason_of(error)}") from error
+            await asyncio.sleep(next(waits))  # it was stopped, and Ray has not freed its name yet
     raise Unavailable("the directory that was stopped does not go away")
+
+
+async def _description(directory: Handle, wanted: Settings) -> Settings | Refusal:
+    """What a directory answers. If it takes long, look whether the nodes can import it at all: if they cannot, Ray goes
+    on starting it without a word."""
+    answering = asyncio.ensure_future(directory.describe.remote())
+    done, _ = await asyncio.wait({answering}, timeout=SILENT_SECONDS)
+    if not done:
+        await preflight.check(wanted)
+    try:
+        async with asyncio.timeout(DIRECTORY_SECONDS):
+            answered: Settings | Refusal = await answering
+            return answered
+    except TimeoutError:
+        raise Unavailable(f"the directory does not answer within {DIRECTORY_SECONDS:g} seconds") from None
+
+
+def _never_lived(error: ActorDiedError) -> bool:
+    """Whether an actor died because it could not be made, as Ray tells it."""
+    return "creation task" in str(error)
 
 
 def _directory(wanted: Settings, *, start: bool) -> Handle:

@@ -18,16 +18,19 @@ import time
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import ray
 from filelock import FileLock
 from pydantic import ValidationError
 from ray._raylet import Config  # type: ignore[attr-defined]  # Ray's only way to see RAY_AUTH_MODE after its import
+from ray.exceptions import RuntimeEnvSetupError
 
+from actors import shipping
 from actors.address import Files
 from actors.settings import Settings
-from agency.errors import NotFound, Unavailable
+from agency.errors import DefinitionError, NotFound, Unavailable
 from agency.wire import Wire
 
 START_SECONDS = 60.0
@@ -56,9 +59,10 @@ class LocalRay(Wire):
 
 def join(settings: Settings, *, start: bool = True, withheld: Collection[str] = ()) -> None:
     """Connect this process to Ray, starting one if there is none and `start` says so. The variables that are withheld
-    are not in the environment of what it starts."""
+    are not in the environment of what it starts. A Ray that we did not start is sent the code of what starts there."""
     if ray.is_initialized():
         return
+    code = shipping.runtime_env(settings) if start else None
     address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
     if address is None:
         if start:
@@ -67,16 +71,22 @@ def join(settings: Settings, *, start: bool = True, withheld: Collection[str] = 
         with _alone(settings.data_dir):
             running = find(settings.data_dir)
             if running is not None:
-                address = running.address
+                address, code = running.address, None
                 _use_token(Path(running.token))
-            elif not _join_running(settings):
+            elif not _join_running(settings, code):
                 if not start:
                     raise NotFound(f"nothing runs here: neither a local Ray of {settings.data_dir} nor another")
-                address = _start(settings, withheld).address
+                address, code = _start(settings, withheld).address, None
     else:
         _use_home_token()
     if address is not None:
-        _connect(address, settings)
+        _connect(address, settings, code)
+
+
+def address_of_another(settings: Settings) -> str | None:
+    """The Ray that would be joined, if it is one that we did not start."""
+    named = settings.ray_address or os.environ.get("RAY_ADDRESS")
+    return named or (None if find(settings.data_dir) is not None else _running())
 
 
 def stop(data_dir: Path) -> bool:
@@ -99,22 +109,39 @@ def stop(data_dir: Path) -> bool:
     return True
 
 
-def _connect(address: str, settings: Settings) -> None:
+def _connect(address: str, settings: Settings, code: dict[str, Any] | None) -> None:
     try:
-        ray.init(address=address, namespace=settings.namespace, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address=address,
+            namespace=settings.namespace,
+            runtime_env=code,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except RuntimeEnvSetupError as error:
+        folder = code["working_dir"] if code is not None else ""
+        raise DefinitionError(
+            f"{folder} cannot be sent to the nodes of the cluster: {error} Leave out what is large by a .rayignore, "
+            "or set AGENCY_SHIP_CODE=off if every node has the code"
+        ) from error
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise Unavailable(f"cannot join Ray at {address}: {error}") from error
 
 
-def _join_running(settings: Settings) -> bool:
+def _join_running(settings: Settings, code: dict[str, Any] | None) -> bool:
     """Join the cluster that a person has started on this machine, as by `ray start --head`."""
-    current = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / CURRENT
-    address = current.read_text().strip() if current.exists() else ""
-    if not listens(address):
+    address = _running()
+    if address is None:
         return False
     _use_home_token()
-    _connect(address, settings)
+    _connect(address, settings, code)
     return True
+
+
+def _running() -> str | None:
+    current = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / CURRENT
+    address = current.read_text().strip() if current.exists() else ""
+    return address if listens(address) else None
 
 
 def listens(address: str) -> bool:

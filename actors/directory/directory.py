@@ -23,7 +23,7 @@ import ray
 from actors import logs
 from actors.address import Address, Files
 from actors.agency.agency import reads_index
-from actors.answers import Refusal, answer
+from actors.answers import Refusal, answer, unwrap
 from actors.background import Background
 from actors.caller import Location
 from actors.directory.activations import Activations
@@ -171,12 +171,18 @@ class Directory:
 
     async def readiness(self) -> Readiness:
         """Whether a thread could run now. It answers soon, whatever goes on."""
-        problem = await self._problem()
-        return Readiness(ready=not problem, hosts=self._activations.fleet.ready, reason=problem)
+        fleet = self._activations.fleet
+        try:
+            waits = await self._waits_for() or ("" if fleet.ready else fleet.problem)
+            broken = waits == fleet.problem and fleet.is_broken
+        except AgencyError as error:
+            waits, broken = str(error), True
+        return Readiness(ready=not waits, hosts=fleet.ready, reason=waits, broken=broken)
 
-    async def _problem(self) -> str:
+    async def _waits_for(self) -> str:
+        """What must come before any host; raises if it never will."""
         if self._lifecycle.refused is not None:
-            return self._lifecycle.refused.message
+            unwrap(self._lifecycle.refused)
         if self._lifecycle.stopping:
             return STOPPING
         if not self._lifecycle.started.is_set():
@@ -186,10 +192,7 @@ class Directory:
                 await self._system.load()
         except TimeoutError:
             return "the system is still being loaded"
-        except AgencyError as error:
-            return str(error)
-        fleet = self._activations.fleet
-        return "" if fleet.ready else fleet.problem
+        return ""
 
     async def status(self) -> Status:
         await self._lifecycle.started.wait()

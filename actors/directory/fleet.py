@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import ray
@@ -19,7 +20,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.address import Address
-from actors.answers import Refusal, unwrap
+from actors.answers import Refusal, reason_of, unwrap
 from actors.background import Background
 from actors.caller import Handle, Location
 from actors.directory.placement import HostSlot, Placement
@@ -27,6 +28,7 @@ from actors.host.host import HOST_PREFIX, Host, HostLoad, Inventory
 from actors.settings import Settings
 from actors.status import HostStatus, NodeStatus
 from actors.totals import InstallationTotals, Totals
+from agency.backoff import Backoff
 from agency.errors import AgencyError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ INVENTORY_SECONDS = 20.0
 STATUS_SECONDS = 3.0
 WARM_SECONDS = 0.25
 FAILURES_MOST = 3
+AGAIN = Backoff(first=5.0, longest=60.0)
+"""Before one more host is tried on a node where none starts."""
 
 _HOST: Any = ray.remote(Host)
 _HOST_NAME = re.compile(rf"{HOST_PREFIX}[0-9]+")
@@ -64,6 +68,15 @@ class HostEntry:
         self.opened.exception()  # marks it as seen: if no caller waits for this host, asyncio must not complain
 
 
+@dataclass(slots=True)
+class NodeTrouble:
+    """Hosts that did not start on a node, one after the other."""
+
+    reason: Refusal
+    failures: int = 0
+    again_at: float = 0.0
+
+
 class Fleet:
     def __init__(self, settings: Settings, on_death: OnDeath) -> None:
         self._settings = settings
@@ -71,8 +84,7 @@ class Fleet:
         self._placement = Placement(settings.warm_hosts)
         self._hosts: dict[str, HostEntry] = {}
         self._names = itertools.count(1)
-        self._broken: Refusal | None = None
-        self._failures = 0  # in a row, of hosts that died before they were ready
+        self._troubles: dict[str, NodeTrouble] = {}
         self._warming: asyncio.TimerHandle | None = None
         self._stopping = False
         self._background = Background("the fleet")
@@ -119,6 +131,7 @@ class Fleet:
         for slot in self._placement.to_stop(time.monotonic() - self._settings.hibernate_after):
             self._give_back(self._hosts[slot.name])
         self.keep_warm()
+        self._try_closed_nodes()
 
     async def stop(self) -> None:
         """Put every thread to rest and end all hosts."""
@@ -170,8 +183,6 @@ class Fleet:
                 self._give_back(entry)
 
     def _choose(self, address: Address, *, alone: bool) -> HostEntry:
-        if self._broken is not None:
-            unwrap(self._broken)  # raises; `maintain` tries periodically whether hosts start again
         slot = self._placement.choose(alone=alone)
         entry = self._hosts[slot.name] if slot is not None else self._start_one_more()
         self._placement.enter(entry.slot, address, alone=alone)
@@ -180,10 +191,22 @@ class Fleet:
     # Hosts come and go.
 
     def keep_warm(self) -> None:
-        """Start hosts until enough empty ones are ready on each node; one at a time if hosts fail to start."""
-        if not self._stopping:
-            for node in self._placement.to_start()[: 1 if self._failures or self._broken else None]:
+        """Start hosts until enough empty ones are ready on each node; one at a time where hosts fail to start."""
+        tried: set[str] = set()
+        for node in self._placement.to_start() if not self._stopping else ():
+            if node not in self._troubles or not (node in tried or self._is_starting(node)):
                 self._start(node)
+                tried.add(node)
+
+    def _try_closed_nodes(self) -> None:
+        """Look whether a host starts by now where none did."""
+        now = time.monotonic()
+        for node in self._placement.closed if not self._stopping else ():
+            if self._troubles[node].again_at <= now and not self._is_starting(node):
+                self._start(node)
+
+    def _is_starting(self, node: str) -> bool:
+        return any(entry.slot.node == node and not entry.slot.ready for entry in self._hosts.values())
 
     def _keep_warm_soon(self) -> None:
         """Not at once: a process that starts takes a core, and the thread that was just woken needs it more."""
@@ -193,6 +216,8 @@ class Fleet:
 
     def _start_one_more(self) -> HostEntry:
         node = self._placement.node_below_budget() or self._placement.least_busy_node()
+        if node is None and (trouble := self._trouble) is not None:
+            unwrap(trouble)  # raises; `maintain` tries periodically whether hosts start again
         if node is None:
             raise Unavailable("there is no node that hosts could be on")
         return self._start(node)
@@ -221,22 +246,32 @@ class Fleet:
         try:
             answered: Inventory | Refusal = await entry.handle.inventory.remote()
         except RayError as error:
-            self._failures += 1
-            if self._failures >= FAILURES_MOST:
-                self._broken = Refusal(Unavailable.code, f"hosts die while they start: {error}")
+            told = f"hosts die while they start: {reason_of(error)}"
+            self._note_failure(entry.slot.node, Refusal(Unavailable.code, told))
             entry.fail(error)
             await self.clean_up(entry)
             return
-        if isinstance(answered, Refusal):  # it cannot import the system, and no other host will
-            self._broken = answered
+        if isinstance(answered, Refusal):  # it cannot import the system, and no other host on this node will
+            self._note_failure(entry.slot.node, answered, certain=True)
             self._give_back(entry)
             entry.fail(RayError(answered.message))
             return
-        self._broken, self._failures = None, 0
+        self._troubles.pop(entry.slot.node, None)
+        self._placement.closed.discard(entry.slot.node)
         entry.slot.ready = True
         entry.slot.empty_since = time.monotonic()
         entry.opened.set_result(None)
         self._background.go(self._watch(entry))
+
+    def _note_failure(self, node: str, refusal: Refusal, *, certain: bool = False) -> None:
+        """A host did not start. Once it is certain that none does on its node, the node is closed for a while."""
+        known = self._troubles.get(node)
+        if known is None or known.reason != refusal:
+            log.error("a host did not start on node %s: %s", node[:8], refusal.message)
+        failures = 1 if known is None else known.failures + 1
+        self._troubles[node] = NodeTrouble(refusal, failures, time.monotonic() + AGAIN.delay(failures))
+        if certain or failures >= FAILURES_MOST:
+            self._placement.closed.add(node)
 
     async def _watch(self, entry: HostEntry) -> None:
         """An outstanding call fails as soon as the host has died."""
@@ -259,7 +294,7 @@ class Fleet:
         self._remove(entry)
         if not self._stopping:
             await self._look_for_nodes()
-            if not self._failures:
+            if entry.slot.node not in self._troubles:
                 self.keep_warm()
             await self._on_death(entry.name, lost, was_ready=entry.slot.ready)
 
@@ -283,6 +318,8 @@ class Fleet:
                 cores = max(1, int(node["Resources"].get("CPU", 1)))
                 budgets[node["NodeID"]] = self._settings.actors_per_node or 4 * cores
         self._placement.budgets = budgets
+        self._placement.closed &= budgets.keys()
+        self._troubles = {node: trouble for node, trouble in self._troubles.items() if node in budgets}
 
     # Looking at it.
 
@@ -298,7 +335,17 @@ class Fleet:
     @property
     def problem(self) -> str:
         """Why no host may be ready."""
-        return self._broken.message if self._broken is not None else "no host has started yet"
+        return self._trouble.message if self._trouble is not None else "no host has started yet"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether no host starts on any node."""
+        return bool(self._placement.budgets) and self._placement.closed == self._placement.budgets.keys()
+
+    @property
+    def _trouble(self) -> Refusal | None:
+        """Why a host did not start; of several nodes, any."""
+        return next((each.reason for each in self._troubles.values()), None)
 
     async def host_statuses(self) -> tuple[HostStatus, ...]:
         found = await asyncio.gather(*(_status(entry) for entry in list(self._hosts.values())))
@@ -307,7 +354,11 @@ class Fleet:
     def node_statuses(self) -> tuple[NodeStatus, ...]:
         on = [entry.slot.node for entry in self._hosts.values()]
         budgets = self._placement.budgets.items()
-        return tuple(NodeStatus(id=node, budget=budget, hosts=on.count(node)) for node, budget in budgets)
+        told = {node: each.reason.message for node, each in self._troubles.items()}
+        return tuple(
+            NodeStatus(id=node, budget=budget, hosts=on.count(node), problem=told.get(node, ""))
+            for node, budget in budgets
+        )
 
 
 def _number(name: str) -> int:

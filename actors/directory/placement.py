@@ -42,6 +42,8 @@ class Placement:
         self._slots: dict[str, HostSlot] = {}
         self.budgets: dict[str, int] = {}
         """The nodes that hosts may be on, and how many each."""
+        self.closed: set[str] = set()
+        """Those of them on which no host starts at present; the hosts that are ready there go on."""
 
     def add(self, slot: HostSlot) -> None:
         self._slots[slot.name] = slot
@@ -76,16 +78,16 @@ class Placement:
 
     def node_below_budget(self) -> str | None:
         """The node for one more host within the budget."""
-        left = [node for node, budget in self.budgets.items() if len(self._shared_on(node)) < budget]
+        left = [node for node, budget in self._open_nodes() if len(self._shared_on(node)) < budget]
         return min(left, key=self._occupancy, default=None)
 
     def least_busy_node(self) -> str | None:
-        return min(self.budgets, key=self._occupancy, default=None)
+        return min((node for node, _ in self._open_nodes()), key=self._occupancy, default=None)
 
     def to_start(self) -> list[str]:
         """The nodes that need one more host to have their warm ones, once for each."""
         wanted = []
-        for node, budget in self.budgets.items():
+        for node, budget in self._open_nodes():
             shared = self._shared_on(node)
             empty = sum(not slot.threads for slot in shared)
             wanted += [node] * min(self._warm - empty, budget - len(shared))
@@ -100,6 +102,9 @@ class Placement:
             keep = self._warm if node in self.budgets else 0
             surplus += [slot for slot in empty[: max(0, len(empty) - keep)] if slot.empty_since <= before]
         return surplus
+
+    def _open_nodes(self) -> list[tuple[str, int]]:
+        return [(node, budget) for node, budget in self.budgets.items() if node not in self.closed]
 
     def _with_role(self, role: Role) -> list[HostSlot]:
         return [slot for slot in self._slots.values() if slot.role == role]

@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agency.errors import DefinitionError
+from agency.own_names import check_names
 
 if TYPE_CHECKING:
     from agency.define.system import AgentSystem
@@ -44,6 +45,7 @@ class Exporter(Protocol):
 
 def load_exporter() -> Exporter:
     """What makes an ASGI app of a system."""
+    check_names(names=["dashboard"])
     for entry in entry_points(group=GROUP):
         exporter: Exporter = entry.load()
         return exporter

@@ -39,6 +39,7 @@ from agency.models.interface import Capability, Model, ModelParams, Prepared, ca
 from agency.models.providers import STOCK, STOCK_KEYS
 from agency.models.providers.entry import Provider
 from agency.observe.observers import Observer, Observers
+from agency.own_names import check_names
 from agency.secrets import Declared, Secret, references_in
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
@@ -87,6 +88,7 @@ class AgentSystem(RunsAgents):
 
     def defaults(self) -> AgentSystem:
         """Planning, filesystem and subagents, for every agent with the tag `default`."""
+        check_names(names=["middleware"])
         stock = {entry.name: entry for entry in entry_points(group="agency.defaults")}
         if not stock:
             raise DefinitionError("the stock middleware is not installed: install the project, as `make setup` does")
@@ -408,6 +410,7 @@ def load_system(
     reference: str, python_path: tuple[str, ...], providers: Mapping[str, Provider] = NO_PROVIDERS
 ) -> AgentSystem:
     """Import the system that a reference names, and check it whole; models may also be with these `providers`."""
+    check_names(python_path)
     for folder in python_path:
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -415,7 +418,8 @@ def load_system(
     try:
         system = getattr(importlib.import_module(module), name)
     except Exception as error:
-        raise DefinitionError(f"cannot load {reference}: {error} (looked in {', '.join(python_path)} too)") from error
+        looked = f" (looked in {', '.join(python_path)} too)" if python_path else ""
+        raise DefinitionError(f"cannot load {reference}: {error}{looked}") from error
     if not isinstance(system, AgentSystem):
         raise DefinitionError(f"{reference} is not an AgentSystem, but a {type(system).__name__}")
     system.check_agents(providers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from agency.errors import AgencyError
+from agency.own_names import check_names
 from dashboard.command import (
     agencies,
     doctor,
@@ -56,6 +57,7 @@ __all__ = [
 def main() -> None:
     """The entry point. It prints an error of `agency.errors` in a line or two, without a stack, and exits with 1."""
     try:
+        check_names()
         app()
     except AgencyError as error:
         complain(error)

@@ -13,23 +13,27 @@ import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import psutil
 import typer
 from rich.text import Text
 
 from agency.define.system import AgentSystem, load_system
-from agency.errors import DefinitionError
+from agency.errors import AgencyError, DefinitionError
 from agency.models.providers import STOCK_KEYS
 from agency.models.providers.entry import Provider, sent_secret
 from agency.secrets import Declared, NoSecret, look_up
 from agency.thread.openings import try_openings
 from agency.wire import Wire
 from dashboard.command.installation import chosen
+from dashboard.command.installation import installation as settings_of
 from dashboard.command.terminal.console import AsJson, DataDir, app, out, print_json
-from dashboard.command.terminal.targets import configured_providers, data_folder
+from dashboard.command.terminal.targets import data_folder
 from dashboard.gateway.discovery import running_gateways
+
+if TYPE_CHECKING:
+    from actors import Settings
 
 State = Literal["ok", "warning", "missing"]
 MARKS: dict[State, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
@@ -40,6 +44,7 @@ FILES = 4_096
 """A thread that is awake has up to three open files."""
 
 PORT = 8000
+ANSWER_SECONDS = 10.0
 
 
 class Finding(Wire):
@@ -99,8 +104,9 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
     yield installation(data_dir)
     yield port()
     try:
-        configured = configured_providers()
-        system = load_system(reference, (os.getcwd(),), configured)  # noqa: PTH109  # an entry of sys.path
+        wanted = settings_of(data_dir, reference)
+        configured = wanted.providers
+        system = load_system(reference, wanted.python_path, configured)
     except DefinitionError as error:
         yield Finding(what="system", state="missing", found=str(error), to_do="name yours as --system module:name")
         return
@@ -112,6 +118,7 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
         yield provider_keys(name, entry)
     for declared in system.secrets:
         yield secrets_of(declared)
+    yield from cluster_nodes(wanted, system)
     for middleware, problem in asyncio.run(try_openings(system)).items():
         yield opening_of(middleware, problem)
 
@@ -186,7 +193,7 @@ def folder(data_dir: Path) -> Finding:
 def installation(data_dir: Path) -> Finding:
     gateways = ", ".join(note.url for note in running_gateways(data_dir))
     if gateways:
-        return Finding(what="installation", state="ok", found=f"is served at {gateways}")
+        return _served(gateways, running_gateways(data_dir)[0].url)
     if not (data_dir / "ray" / "ray.json").exists():
         return Finding(what="installation", state="ok", found="does not run; `agency serve` starts it")
     from actors.cluster import local_ray
@@ -195,6 +202,42 @@ def installation(data_dir: Path) -> Finding:
         return Finding(what="installation", state="ok", found="runs, and is not served; `agency serve` does that")
     todo = "agency serve continues every run"
     return Finding(what="installation", state="warning", found="was not stopped, and its Ray has died", to_do=todo)
+
+
+def _served(gateways: str, url: str) -> Finding:
+    """Whether the installation behind a gateway is ready, and if not, what the gateway says about it."""
+    import httpx
+
+    try:
+        answer = httpx.get(f"{url}/healthz", timeout=ANSWER_SECONDS)
+        problem = "" if answer.is_success else answer.json()["detail"]
+    except (httpx.HTTPError, ValueError) as error:
+        problem = f"it does not answer ({type(error).__name__})"
+    if problem:
+        todo = "mend that; hosts are tried again at least every minute"
+        told = f"is served at {gateways}, and cannot run threads: {problem}"
+        return Finding(what="installation", state="missing", found=told, to_do=todo)
+    return Finding(what="installation", state="ok", found=f"is served at {gateways}")
+
+
+def cluster_nodes(wanted: Settings, system: AgentSystem) -> Iterator[Finding]:
+    """Whether the nodes of a Ray that a person has started can import the agents. A local Ray runs what runs here."""
+    from actors.cluster import local_ray, preflight
+
+    address = local_ray.address_of_another(wanted)
+    if address is None:
+        return
+    try:
+        problems = asyncio.run(preflight.try_nodes(wanted, system))
+    except AgencyError as error:
+        yield Finding(what="Ray cluster", state="missing", found=str(error), to_do="start it: ray start --head")
+        return
+    for node, problem in problems.items():
+        todo = (
+            "install the same packages there; AGENCY_SHIP_CODE=on sends the folder with your agents" if problem else ""
+        )
+        found = problem or f"imports {wanted.system}"
+        yield Finding(what=f"node {node[:8]}", state="missing" if problem else "ok", found=found, to_do=todo)
 
 
 def port() -> Finding:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
+from rich.text import Text
 
 from agency.errors import InvalidInput, NotFound
 from dashboard.command.terminal.console import AsJson, DataDir, System, app, err, out, print_json
@@ -68,6 +69,10 @@ def _print(running: Settings, found: Status) -> None:
     for gateway in running_gateways(running.data_dir):
         out.print(f"gateway {gateway.url} (process {gateway.pid})", highlight=False)
     out.print(f"{found.awake} threads awake, {found.hibernated} hibernated")
+    for node in found.nodes:
+        if node.problem:
+            line = Text.assemble(("✗ ", "red"), f"node {node.id[:8]}: hosts do not start there: {node.problem}")
+            out.print(line, soft_wrap=True)
     table = Table("host", "node", "role", "state", "threads", "at work", "memory")
     for host in found.hosts:
         memory = "" if host.rss_bytes is None else f"{host.rss_bytes / 2**20:.0f} MB"

@@ -27,6 +27,7 @@ from agency.events import timestamp
 from agency.wire import Wire
 from dashboard.gateway.live import STREAM
 from dashboard.gateway.parameters import AgencyId
+from dashboard.gateway.problems import without_paths
 
 TICKET_SECONDS = 30.0
 
@@ -141,7 +142,9 @@ def is_live(connection: HTTPConnection) -> bool:
 def cluster_of(connection: HTTPConnection) -> Cluster:
     joined: Cluster | None = connection.app.state.cluster
     if joined is None:
-        raise Unavailable("the installation is being started; try again in some seconds")
+        waits_for = connection.app.state.waits_for
+        told = f" ({without_paths(waits_for)})" if waits_for else ""
+        raise Unavailable(f"the installation is being started{told}; try again in some seconds")
     return joined
 
 

@@ -62,6 +62,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     )
     app.state.settings = settings
     app.state.cluster = None
+    app.state.waits_for = ""
     app.state.doorkeeper = Doorkeeper(settings.secret)
     app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)

@@ -7,21 +7,28 @@ are put back, whichever server that is.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import threading
+from collections.abc import Callable
 
 from actors import Cluster, Settings
 from agency.errors import Unavailable
 
+log = logging.getLogger(__name__)
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 START_SECONDS = 120.0
+PATIENT_SECONDS = 5.0
+"""After which the log says what the start waits for."""
 
 
-async def join(installation: Settings) -> Cluster:
+async def join(installation: Settings, on_wait: Callable[[str], None] = lambda reason: None) -> Cluster:
+    """`on_wait` is told what the installation waits for, whenever that changes."""
     cluster = await Cluster.join(installation, renew=True)
     try:
         _put_back_handlers()
-        await _until_ready(cluster)
+        await _until_ready(cluster, on_wait)
     except BaseException:
         await cluster.close()
         raise
@@ -38,9 +45,18 @@ def _put_back_handlers() -> None:
             signal.siginterrupt(each, False)
 
 
-async def _until_ready(cluster: Cluster) -> None:
+async def _until_ready(cluster: Cluster, on_wait: Callable[[str], None]) -> None:
     deadline = asyncio.get_running_loop().time() + START_SECONDS
+    began, told, warned = asyncio.get_running_loop().time(), "", ""
     while not (found := await cluster.ready()).ready:
+        if found.broken:
+            raise Unavailable(f"the installation cannot start: {found.reason}")
         if asyncio.get_running_loop().time() > deadline:
             raise Unavailable(f"the installation is not ready after {START_SECONDS:g} seconds: {found.reason}")
+        if found.reason != told:
+            told = found.reason
+            on_wait(told)
+        if told != warned and asyncio.get_running_loop().time() > began + PATIENT_SECONDS:
+            warned = told
+            log.warning("still starting: %s", told)
         await asyncio.sleep(0.1)

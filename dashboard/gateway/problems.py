@@ -49,6 +49,14 @@ STATUSES: dict[type[AgencyError], int] = {
 }
 """Every other error is a fault of this server: 500."""
 
+_PATH = re.compile(r"(?<![\w:/])(?:/[^\s,;:()'\"/]+){2,}/?")
+
+
+def without_paths(text: str) -> str:
+    """For callers who are not known: the text with `…` in the place of folders and files of this machine."""
+    return _PATH.sub("…", text)
+
+
 MEANINGS = {
     400: "The request is invalid; nothing was changed.",
     401: "The secret, key or ticket is missing or wrong.",

@@ -28,6 +28,9 @@ from dashboard.gateway.settings import GatewaySettings
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 0.5
+KEEP_ALIVE_SECONDS = 75
+"""How long a connection without a request stays open. Proxies and clients give up theirs after 60 seconds or less, and
+the one that closes must not be the one that is about to be sent a request."""
 
 OnReady = Callable[[Cluster, str], Awaitable[None]]
 
@@ -63,6 +66,7 @@ class Gateway:
                 ws_max_size=64 * 1024,
                 ws_per_message_deflate=False,
                 timeout_graceful_shutdown=3,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
         )
         self._failure: AgencyError | None = None
@@ -83,7 +87,7 @@ class Gateway:
         """Join the installation, announce the gateway, and return when the installation has ended."""
         cluster: Cluster | None = None
         try:
-            cluster = await join(self._installation)
+            cluster = await join(self._installation, self._note)
             self._app.state.cluster = cluster
             url = url_of(self._kept.listening)
             with announce(self._installation.data_dir, self._kept.keeper, url):
@@ -96,6 +100,9 @@ class Gateway:
             self._server.should_exit = True
             if cluster is not None:
                 await cluster.close()
+
+    def _note(self, reason: str) -> None:
+        self._app.state.waits_for = reason
 
     async def _until_stopped(self) -> None:
         """Return when the local Ray was stopped; never, if the installation is on a Ray that was started elsewhere."""

@@ -156,6 +156,32 @@ def test_a_gateway_that_was_there_before_finds_the_new_hosts(own: tuple[Settings
     assert (old.stop(), new.stop()) == (0, 0)
 
 
+def test_what_hosts_cannot_import_ends_the_start_within_seconds_and_is_said_everywhere(
+    own: tuple[Settings, str], tmp_path: Path
+) -> None:
+    settings, address = own
+    lines = ["from pathlib import Path", "if b'ray::' in Path('/proc/self/cmdline').read_bytes():"]
+    lines += ["    import only_on_the_head", AGENT.format(answer="-")]
+    (tmp_path / "project" / "agents.py").write_text("\n".join(lines))
+    environment = {
+        **os.environ,
+        "AGENCY_NAMESPACE": settings.namespace,
+        "AGENCY_RAY_ADDRESS": address,
+        "AGENCY_PYTHON_PATH": json.dumps(settings.python_path),
+        "AGENCY_DATA_DIR": str(settings.data_dir),
+    }
+
+    def told(*arguments: str) -> str:
+        command = [sys.executable, "-m", "dashboard.command", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+        return done.stdout + done.stderr
+
+    reason = "cannot load agents:system: No module named 'only_on_the_head'"
+    assert reason in told("serve", settings.system, "--port", "0")
+    assert reason in told("status")
+    assert reason in told("doctor", "--system", settings.system)
+
+
 # What cannot be served.
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from actors import AgencyHandle, Cluster, Settings, Status
 from tests.support.paths import ROOT
 from tests.support.processes import lives
 from tests.support.scripted_system import calls, say, script
+from tests.support.terminals import surroundings
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines that may be slow
@@ -111,6 +115,71 @@ async def test_runs_on_a_lost_node_go_on_elsewhere(nodes: Any, cluster: Cluster,
     assert [run.data for run in runs] == [f"done {i}" for i in range(8)]
     for i in range(8):
         assert ledger.read_text().count(f"end:first{i} ") == 1, "what had ended did not run again"
+
+
+PROJECT = """
+import asyncio, json
+from pathlib import Path
+import ray
+from actors import Cluster
+from agency import AgentSystem, tool
+
+
+@tool
+def look() -> str:
+    "Look."
+    told = [__file__, Path("notes.txt").read_text(), Path(".env").exists(), ray.get_runtime_context().get_node_id()]
+    return json.dumps(told)
+
+
+system = AgentSystem("demo:instant").add_tool(look).add_agent(
+    name="clerk", description="-", prompt="-", isolation="dedicated")
+
+
+async def main() -> None:
+    cluster = await Cluster.join()
+    agency = await cluster.create_agency("far")
+    threads = [await agency.create_thread("clerk", "call look {}") for _ in range(4)]
+    for thread in threads:
+        await thread.wait(60)
+        print([message.content for message in (await thread.state()).messages if message.role == "tool"][0])
+    await cluster.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+async def test_nodes_import_the_project_of_the_one_who_joins_from_what_was_sent(nodes: Any, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name, text in (("bureau.py", PROJECT), ("notes.txt", "rye"), (".env", "KEY=1")):
+        (project / name).write_text(text)
+    node = nodes.add_node(num_cpus=2)
+    variables = {
+        "AGENCY_SYSTEM": "bureau:system",
+        "AGENCY_RAY_ADDRESS": nodes.address,
+        "AGENCY_NAMESPACE": f"sent-{secrets.token_hex(4)}",
+        "AGENCY_DATA_DIR": str(tmp_path / "data"),
+        "AGENCY_STORAGE": "shared",
+        "AGENCY_WARM_HOSTS": "1",
+    }
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "bureau.py"],
+        cwd=project,
+        env=surroundings(**variables),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    nodes.remove_node(node)
+    assert len(found) == 4, done.stderr
+    assert [file for file, *_ in found if Path(file).is_relative_to(project)] == [], "hosts have a copy"
+    assert {(notes, private) for _, notes, private, _ in found} == {("rye", False)}
+    assert len({node_id for *_, node_id in found}) == 2, "threads were on both nodes"
 
 
 async def test_a_node_that_was_cut_off_and_comes_back_cannot_write(

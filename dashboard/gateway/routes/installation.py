@@ -10,7 +10,7 @@ from agency.api import bodies as api
 from agency.errors import Unavailable
 from dashboard.gateway.access import AnyPrincipal, Doorkeeper, Owner, TheCluster
 from dashboard.gateway.metrics import exposition
-from dashboard.gateway.problems import refusals
+from dashboard.gateway.problems import refusals, without_paths
 
 router = APIRouter(tags=["installation"])
 
@@ -19,10 +19,10 @@ _PROMETHEUS = {"description": "In Prometheus' text format.", "content": {"text/p
 
 @router.get("/healthz", responses=refusals())
 async def healthz(cluster: TheCluster) -> api.Health:
-    """Whether a thread could run now."""
+    """Whether a thread could run now. It needs no secret, so the reason why not names no folder of the server."""
     found = await cluster.ready()
     if not found.ready:
-        raise Unavailable(found.reason)
+        raise Unavailable(without_paths(found.reason))
     return api.Health(hosts=found.hosts)
 
 

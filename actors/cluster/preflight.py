@@ -1,0 +1,89 @@
+"""Whether the nodes of a cluster can import what hosts run, and if not, why.
+
+An actor that cannot be imported says nothing about it: the reason stays in Ray's own log. A task tells it at once. It
+takes a process on each node, so it is tried only when a directory does not answer, and by `agency doctor`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors import build, shipping
+from actors.answers import reason_of
+from actors.cluster import local_ray
+from actors.sealing import seal, unseal
+from actors.settings import Settings, load_system
+from agency.define.system import AgentSystem
+from agency.errors import AgencyError, Unavailable
+
+NODE_SECONDS = 30.0
+"""How long a node may take to start a process and import the agents."""
+
+
+def host_nodes(settings: Settings) -> list[str]:
+    """The nodes that hosts may be on, this one first."""
+    here = ray.get_runtime_context().get_node_id()
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray's
+    others = [each["NodeID"] for each in nodes if each["Alive"] and each["NodeID"] != here]
+    return [here, *(others if settings.storage == "shared" else [])]
+
+
+async def problems_of(settings: Settings) -> Mapping[str, str]:
+    """Each node that hosts may be on, and why it cannot run any; empty if it can."""
+    nodes = await asyncio.to_thread(host_nodes, settings)
+    found = await asyncio.gather(*(_problem(node, settings) for node in nodes))
+    return dict(zip(nodes, found, strict=True))
+
+
+async def try_nodes(settings: Settings, system: AgentSystem) -> Mapping[str, str]:
+    """The same of a cluster that this process has not joined, where nothing is started, with the keys that are here."""
+    keys = build.environment(build.references(system, settings.providers))
+    sealed = seal(settings.data_dir, keys) if settings.data_dir.is_dir() else ""
+    await asyncio.to_thread(local_ray.join, settings)
+    try:
+        return await problems_of(shipping.for_hosts(settings.model_copy(update={"environment": sealed})))
+    finally:
+        ray.shutdown()
+
+
+async def check(settings: Settings) -> None:
+    """Raise `Unavailable` with the reasons if no node can run hosts."""
+    problems = await problems_of(settings)
+    if all(problems.values()):
+        told = "; ".join(f"{problem} (on node {node[:8]})" for node, problem in problems.items())
+        raise Unavailable(f"the cluster cannot run the agents: {told}")
+
+
+async def _problem(node: str, settings: Settings) -> str:
+    remote: Any = _TRY
+    task = remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
+    ref = task.remote(settings)
+    try:
+        async with asyncio.timeout(NODE_SECONDS):
+            problem: str = await ref
+            return problem
+    except RayError as error:
+        return reason_of(error)
+    except TimeoutError:
+        ray.cancel(ref, force=True)
+        return f"it did not start a process within {NODE_SECONDS:g} seconds"
+
+
+def _try(settings: Settings) -> str:
+    """On the node, in a process that ends with it: the system's module may need the variables to be imported."""
+    try:
+        os.environ.update(unseal(settings.data_dir, settings.environment))
+        load_system(settings)
+    except AgencyError as error:
+        return str(error)
+    return ""
+
+
+_TRY = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(_try)
