@@ -1,6 +1,7 @@
 """Durable multi-agent threads. This list is the public surface of the library."""
 
 from agency.approvals.always import always_approved
+from agency.approvals.decisions import ApproveResult
 from agency.approvals.pending import PendingToolCall
 from agency.approvals.rules import Policy, Rule, risk_of
 from agency.children.family import told
@@ -61,7 +62,9 @@ from agency.turn.outcomes import (
     Fail,
     Finish,
     Handoff,
+    Happened,
     OnTimeout,
+    Rerun,
     Respond,
     Risk,
 )
@@ -74,6 +77,7 @@ __all__ = [
     "AgentSystem",
     "Always",
     "Approve",
+    "ApproveResult",
     "Aside",
     "Ask",
     "Blueprint",
@@ -97,6 +101,7 @@ __all__ = [
     "Follower",
     "ForkInfo",
     "Handoff",
+    "Happened",
     "HookContext",
     "HookFailed",
     "Image",
@@ -129,6 +134,7 @@ __all__ = [
     "ProcessContext",
     "Provider",
     "RequestContext",
+    "Rerun",
     "Respond",
     "Resumed",
     "RetryPolicy",

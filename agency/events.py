@@ -318,16 +318,23 @@ def tool_waiting(name: str, call_id: str, about: str, until: int | None) -> NewE
     return NewEvent(EventType.TOOL_WAITING, data if until is None else {**data, "deadline": timestamp(until)})
 
 
-def hitl_interrupt(calls: Sequence[tuple[ToolCall, Hidden]]) -> NewEvent:
-    return NewEvent(EventType.HITL_INTERRUPT, {"proposedToolCalls": [_shown(*call) for call in calls]})
+def hitl_interrupt(calls: Sequence[tuple[ToolCall, Hidden]], kind: str) -> NewEvent:
+    proposed: list[JsonValue] = [_shown(*call) for call in calls]
+    return NewEvent(EventType.HITL_INTERRUPT, {"proposedToolCalls": proposed, "kind": kind})
 
 
 def hitl_resume(
-    approved: bool, decisions: Mapping[str, str], modified: Sequence[tuple[ToolCall, Hidden]], by: str
+    approved: bool,
+    decisions: Mapping[str, str],
+    modified: Sequence[tuple[ToolCall, Hidden]],
+    by: str,
+    who: str | None = None,
 ) -> NewEvent:
     data: dict[str, JsonValue] = {"approved": approved, "decisions": dict(decisions)}
     if by != "person":
         data["by"] = by
+    if who is not None:
+        data["decidedBy"] = who
     if modified:
         data["modifiedToolCalls"] = [_shown(*call) for call in modified]
     return NewEvent(EventType.HITL_RESUME, data)

@@ -172,6 +172,7 @@ def _named(path: str) -> str:
 class Filesystem(Middleware, FileKeeper):
     name = "filesystem"
     tags = ("filesystem",)
+    registers = tuple(each.name for each in (ls, read_file, write_file, edit_file))
     tables = (
         "CREATE TABLE files (path TEXT PRIMARY KEY, content BLOB NOT NULL, was_read INTEGER NOT NULL DEFAULT 0) STRICT",
     )

@@ -7,12 +7,13 @@ has run when the person is asked. A denied tool never runs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from agency import HookContext, Middleware, ModelReply, OnTimeout, Plan, Rule, risk_of
+from agency import DefinitionError, HookContext, Middleware, ModelReply, OnTimeout, Plan, Rule, risk_of
 
 
 class HitlConfig(BaseModel):
@@ -31,12 +32,19 @@ class Hitl(Middleware[HitlConfig]):
     name = "hitl"
     tags = ("hitl",)
     config_model = HitlConfig
+    guards_risk = True
+
+    def check_tools(self, config: HitlConfig, tools: Collection[str]) -> None:
+        named = (*config.tools, *(rule.tool for rule in config.rules if rule.tool != "*"))
+        if unknown := [name for name in named if name not in tools]:  # a misspelt name would leave a tool unguarded
+            has = ", ".join(sorted(tools)) or "none"
+            raise DefinitionError(f"config.hitl names tools that the agent does not have: {unknown}; it has {has}")
+
+    def decision_ms(self, config: HitlConfig) -> int | None:
+        return config.timeout_ms
 
     async def before_model(self, ctx: HookContext[HitlConfig], plan: Plan) -> None:
-        named = (*ctx.config.tools, *(rule.tool for rule in ctx.config.rules if rule.tool != "*"))
-        unknown = [name for name in named if name not in ctx.tools]
-        if unknown:  # a misspelt name would leave a tool unguarded
-            raise ValueError(f"config.hitl names tools that the agent does not have: {unknown}")
+        self.check_tools(ctx.config, ctx.tools)
 
     async def on_model_result(self, ctx: HookContext[HitlConfig], reply: ModelReply) -> None:
         if not reply.tool_calls:

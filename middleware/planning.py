@@ -42,6 +42,7 @@ async def write_todos(todos: list[Todo], ctx: ToolContext) -> str:
 class Planning(Middleware):
     name = "planning"
     tags = ("planning",)
+    registers = (write_todos.name,)
     tables = ("CREATE TABLE todos (position INTEGER PRIMARY KEY, content TEXT NOT NULL, status TEXT NOT NULL) STRICT",)
 
     async def on_init(self, ctx: HookContext) -> None:

@@ -43,7 +43,7 @@ COPY = "general-purpose"
 Milliseconds = Annotated[int, Field(ge=1, lt=2**53)]
 
 
-LISTED = frozenset({"source", "warnings", "createdAt", "updatedAt"})
+LISTED = frozenset({"source", "warnings", "unattendedTools", "createdAt", "updatedAt"})
 """What a list of blueprints says about one beside its definition."""
 
 
@@ -207,6 +207,7 @@ def _task_tool(usable: Mapping[str, Blueprint], own: str, section: SubagentsConf
 class Subagents(Middleware[SubagentsConfig]):
     name = "subagents"
     tags = ("subagents",)
+    registers = tuple(each.name for each in (task, check_tasks, wait_for_tasks, cancel_task, send_message))
     config_model = SubagentsConfig
 
     def check(self, config: SubagentsConfig, agents: Mapping[str, object]) -> None:

@@ -16,6 +16,7 @@ from actors.build import FOR_AGENCIES
 from actors.operations import operation
 from agency.api.tenancy import BlueprintInfo, ProviderInfo
 from agency.clock import now_ms
+from agency.define import safety
 from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptions
 from agency.errors import InvalidInput, NotFound
@@ -70,16 +71,20 @@ class Catalogue:
     @operation
     async def blueprints(self) -> list[BlueprintInfo]:
         """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
-        found = {name: _as_info(each, "static") for name, each in self._context.system().agents.items()}
+        system = self._context.system()
+        found = {name: _as_info(each, "static", system.risky_tools(each)) for name, each in system.agents.items()}
         for own, created, updated in self._store.blueprints():
-            idle = self._context.system().without_effect(own)
-            found[own.name] = _as_info(own, "agency", created_at=created, updated_at=updated, warnings=idle)
+            warnings, risky = system.without_effect(own), system.risky_tools(own)
+            if risky and own.unattended is None:
+                warnings = (*warnings, safety.warning(risky))
+            found[own.name] = _as_info(own, "agency", risky, created_at=created, updated_at=updated, warnings=warnings)
         return [found[name] for name in sorted(found)]
 
     @operation
     async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
         """Add a blueprint, or change one: fields that are not given stay as they were. It counts for threads that are
-        made from now on. Tags and sections of `config` that mean nothing here are kept, and named in its `warnings`."""
+        made from now on. Tags and sections of `config` that mean nothing here are kept, and named in its `warnings`.
+        One that would run risky tools without a person is refused, unless it says that it is `unattended`."""
         name = fields.get("name")
         before = self._blueprint(name) if isinstance(name, str) else None
         known = before.model_dump(mode="json", by_alias=False) if before is not None else {}
@@ -88,8 +93,11 @@ class Catalogue:
             blueprint = Blueprint.model_validate(sayable({**known, **given}))
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
+        blueprint = safety.asked(blueprint)
         self._check_references(blueprint)
         self.check(blueprint)
+        if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
+            self._context.system().check_safe(blueprint)
         self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
 
@@ -158,5 +166,8 @@ def _check_own(entry: Provider) -> None:
         )
 
 
-def _as_info(blueprint: Blueprint, source: Literal["static", "agency"], **more: object) -> BlueprintInfo:
-    return BlueprintInfo.model_validate({**blueprint.model_dump(by_alias=False), "source": source, **more})
+def _as_info(
+    blueprint: Blueprint, source: Literal["static", "agency"], risky: tuple[str, ...], **more: object
+) -> BlueprintInfo:
+    fields = {**blueprint.model_dump(by_alias=False), "source": source, "unattended_tools": risky, **more}
+    return BlueprintInfo.model_validate(fields)

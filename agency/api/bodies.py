@@ -107,15 +107,22 @@ class BlueprintChange(Body):
     limits: Limits | None = None
     mode: ModeName | None = None
     isolation: Isolation | None = None
+    unattended: Annotated[
+        bool | None,
+        Field(
+            description="Whether tools of medium and high risk run without a person. If not, it needs the tag `hitl`."
+        ),
+    ] = None
     ok: Ignored = None
     source: Ignored = None
     warnings: Ignored = None
+    unattended_tools: Ignored = None
     created_at: Ignored = None
     updated_at: Ignored = None
 
     @property
     def fields(self) -> dict[str, JsonValue]:
-        ignored = {"ok", "source", "warnings", "created_at", "updated_at"}
+        ignored = {"ok", "source", "warnings", "unattended_tools", "created_at", "updated_at"}
         return self.model_dump(mode="json", by_alias=False, exclude_unset=True, exclude=ignored)
 
 
@@ -211,6 +218,7 @@ class AgentState(Wire):
     agent_type: str
     model: str
     pending_tool_calls: tuple[PendingToolCall, ...] | None = None
+    unattended_tools: tuple[str, ...] = ()
 
 
 class StateAndRun(Wire):
@@ -246,7 +254,8 @@ Decisions = Annotated[
     Field(
         min_length=1,
         description="The decision on each call: `approve`, `edit` (other `args`), `deny` (with a `reason`), "
-        "`respond` (`content` is the result, the tool does not run) or `always` (approve, this tool from now on too).",
+        "`respond` (`content` is the result, the tool does not run) or `always` (approve, this tool from now on too). "
+        "Of a call in doubt: `rerun`, `happened` (with its `result`), `deny` or `respond`.",
     ),
 ]
 
@@ -265,8 +274,8 @@ def _call_alone(given: object) -> object:
 
 
 class ApproveBody(Body):
-    """Either `approved` for all calls that wait, or `decisions` by the calls' ids, or by their `approvalId`s, which
-    name them with exactly the arguments that were shown."""
+    """Either `approved` for all calls that wait, but for those in doubt, or `decisions` by the calls' ids, or by their
+    `approvalId`s, which name them with exactly the arguments that were shown."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -276,6 +285,7 @@ class ApproveBody(Body):
                 {"approved": False, "reason": "too much"},
                 {"decisions": {"call_1": {"decision": "edit", "args": {"cents": 500}}}},
                 {"decisions": {"thr_7d1f:9a2c": {"decision": "respond", "content": "The order was refunded by hand."}}},
+                {"decisions": {"thr_7d1f:41be": {"decision": "happened", "result": {"refunded": 500}}}},
             ],
         }
     )

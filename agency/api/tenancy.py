@@ -82,7 +82,10 @@ class BlueprintInfo(Blueprint):
 
     source: Literal["static", "agency"]
     warnings: tuple[str, ...] = ()
-    """Which tags and sections of `config` have no effect, because this installation has nothing by their names."""
+    """Which tags and sections of `config` have no effect, because this installation has nothing by their names; and
+    that it is older than the rule that risky tools need approvals."""
+    unattended_tools: tuple[str, ...] = ()
+    """The tools of medium and high risk that it runs without asking a person."""
     created_at: str | None = None
     updated_at: str | None = None
 

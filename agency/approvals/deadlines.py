@@ -49,5 +49,6 @@ def overdue(state: State, now: int) -> dict[str, Decision]:
     for call in state.deferred("approval"):
         asked = state.asked(call.id)
         if asked.until is not None and asked.until <= now:
-            decisions[call.id] = Approve() if asked.on_timeout == "approve" else Deny()
+            runs = asked.on_timeout == "approve" and not asked.in_doubt  # what may have happened needs a person
+            decisions[call.id] = Approve() if runs else Deny()
     return decisions

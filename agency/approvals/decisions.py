@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from pydantic import TypeAdapter
 
@@ -14,10 +14,10 @@ from agency.errors import InvalidInput, WrongState
 from agency.messages import ToolCall
 from agency.redaction import restored
 from agency.turn.effects import PendingCall
-from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Respond
+from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Happened, Rerun, Respond
 from agency.turn.state import WaitingTools
 from agency.validation import valid
-from agency.wire import sayable, sayable_text
+from agency.wire import Wire, sayable, sayable_text
 
 _DECISIONS: TypeAdapter[dict[str, Decision]] = TypeAdapter(dict[str, Decision])
 
@@ -31,23 +31,34 @@ class Decided:
     """The tools whose calls need no approval from now on."""
 
 
+class ApproveResult(Wire):
+    """What approving has done: the ids of the calls that may run, and of those in doubt, which it leaves waiting.
+    Decide on these one by one: `Rerun()`, or `Happened(result)`."""
+
+    ok: Literal[True] = True
+    approved: tuple[str, ...] = ()
+    in_doubt: tuple[str, ...] = ()
+
+
 def as_decisions(given: Mapping[str, Decision]) -> dict[str, Decision]:
     """What a caller gives, as decisions: of the right types, and in texts that can be stored."""
     return {name: _sayable(decision) for name, decision in valid(_DECISIONS, dict(given), "decisions").items()}
 
 
 def approved_calls(pending: Iterable[PendingToolCall], modified: Iterable[ToolCall]) -> dict[str, Decision]:
-    """Every call that waits is approved, those in `modified` with the arguments that they have there. One that does not
-    wait is named, too, and will be refused."""
+    """Every call that waits for approval is approved, those in `modified` with the arguments that they have there. One
+    that does not wait is named, too, and will be refused. Calls in doubt are left out: they may have happened."""
     waiting = {call.id: call for call in pending}
-    decisions: dict[str, Decision] = {call_id: Approve() for call_id in waiting}
+    decisions: dict[str, Decision] = {call.id: Approve() for call in waiting.values() if call.kind != "in_doubt"}
     for call in modified:
         known = waiting.get(call.id)
         if not isinstance(call.args, dict):
             raise InvalidInput(f"the arguments of call {call.id!r:.100} are an object")
         if known is not None and call.name != known.name:
             raise InvalidInput(f"call {call.id!r} is one of {known.name!r}: only its arguments can be changed")
-        decisions[call.id] = Approve() if known is not None and call.args == known.args else Edit(call.args)
+        as_it_was = known is not None and call.args == known.args
+        if not (as_it_was and known is not None and known.kind == "in_doubt"):
+            decisions[call.id] = Approve() if as_it_was else Edit(call.args)
     return decisions
 
 
@@ -59,7 +70,9 @@ def _sayable(decision: Decision) -> Decision:
             return Respond(content=sayable_text(content))
         case Edit(args=args):
             return Edit(args={sayable_text(name): sayable(value) for name, value in args.items()})
-        case Approve() | Always():
+        case Happened(result=result):
+            return Happened(result=sayable(result))
+        case Approve() | Always() | Rerun():
             return decision
 
 
@@ -80,11 +93,21 @@ def checked_decisions(
             _refuse(thread_id, name, waiting)
         if call_id in decisions:
             raise InvalidInput(f"call {call_id!r} is decided on twice")
+        _check_fits(call_id, decision, in_doubt=state.asked(call_id).in_doubt)
         decisions[call_id] = _as_it_runs(decision, waiting[call_id], tools)
-        if isinstance(decision, Always) and state.asked(call_id).in_doubt:
-            raise InvalidInput(f"call {call_id!r} is in doubt: approve it, deny it or respond in its place, this once")
     always = frozenset(waiting[i].call.name for i, each in decisions.items() if isinstance(each, Always))
     return Decided(state.effect, decisions, always)
+
+
+def _check_fits(call_id: str, decision: Decision, *, in_doubt: bool) -> None:
+    """A call that may have happened runs again only if a person says exactly that."""
+    if in_doubt and isinstance(decision, Approve | Edit | Always):
+        raise InvalidInput(
+            f"call {call_id!r} is in doubt, it may have happened: run it again (`rerun`), say that it `happened`, with "
+            f"its result, or `deny` it; `{decision.decision}` is for calls that have not begun"
+        )
+    if not in_doubt and isinstance(decision, Rerun | Happened):
+        raise InvalidInput(f"call {call_id!r} is not in doubt, it has not begun: `{decision.decision}` does not fit it")
 
 
 def _refuse(thread_id: str, name: str, waiting: Mapping[str, PendingCall]) -> NoReturn:

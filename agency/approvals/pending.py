@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic_core import to_json
 
@@ -18,7 +17,7 @@ from agency.events import timestamp
 from agency.messages import ToolCall
 from agency.redaction import shown
 from agency.turn.effects import PendingCall
-from agency.turn.outcomes import Asked, OnTimeout, Risk
+from agency.turn.outcomes import Asked, AskedKind, OnTimeout, Risk
 from agency.turn.state import State, WaitingTools
 
 
@@ -29,7 +28,7 @@ class PendingToolCall(ToolCall):
 
     risk: Risk = "low"
     note: str = ""
-    kind: Literal["approval", "in_doubt"] = "approval"
+    kind: AskedKind = "approval"
     approval_id: str = ""
     since: str | None = None
     expires_at: str | None = None
@@ -53,7 +52,7 @@ def _pending(thread_id: str, pending: PendingCall, asked: Asked, tool: GuardedTo
         args=shown(call.args, pending.hidden),
         risk=asked.risk or own_risk,
         note=asked.note,
-        kind="in_doubt" if asked.in_doubt else "approval",
+        kind=asked.kind,
         approval_id=approval_id(thread_id, pending, asked),
         since=None if asked.since is None else timestamp(asked.since),
         expires_at=None if asked.until is None else timestamp(asked.until),

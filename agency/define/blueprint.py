@@ -79,6 +79,9 @@ class Blueprint(Wire):
     Only an `active` blueprint starts threads; a `draft` is not ready yet and a `disabled` one no longer wanted. On a
     cluster, a thread of a `dedicated` one has a process to itself. Models that lack what it `requires` are passed over.
     With an `output_schema`, the result of a run is a value that fits it.
+
+    One that is `unattended` runs tools of medium and high risk though it has no approvals. None is a blueprint that was
+    stored before this was asked: its threads run, with a warning.
     """
 
     name: Name
@@ -94,3 +97,4 @@ class Blueprint(Wire):
     limits: Limits = Limits()
     mode: ModeName = "tools"
     isolation: Isolation = "shared"
+    unattended: bool | None = None

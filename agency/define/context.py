@@ -217,6 +217,12 @@ class ToolContext:
         outbox.send(self.store, note)
         self.sent += 1
 
+    def _own(self, agent: Blueprint) -> Blueprint:
+        """An agent that was defined inside of this one is as old as this one (see `agency.define.safety`)."""
+        if agent.unattended is not None or self.blueprint.unattended is None:
+            return agent
+        return agent.model_copy(update={"unattended": False})
+
     def _start(
         self,
         agent: str | Blueprint,
@@ -233,7 +239,7 @@ class ToolContext:
         if not message.strip() or len(message) > MESSAGE_CHARS:
             raise ToolError(f"a child's message has 1 to {MESSAGE_CHARS} characters", kind="invalid_request")
         now, child = now_ms(), child_id(self.thread.id, self.token)
-        own = agent.model_dump(mode="json") if isinstance(agent, Blueprint) else None
+        own = self._own(agent).model_dump(mode="json") if isinstance(agent, Blueprint) else None
         agent_type = agent.name if isinstance(agent, Blueprint) else agent
         waiter = rows.Child(
             background=int(background),

@@ -9,7 +9,7 @@ for a failure of the model.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol
@@ -265,6 +265,10 @@ class Middleware(Generic[Config, Options]):
     `secrets` are those that it and its tools need, as in `{"key": secret("env:SHOP_KEY")}`; fields of the configuration
     that are a `Secret` name more. Hooks get a value by `ctx.secret("key")` or `ctx.secret(ctx.config.key)`.
 
+    `guards_risk` says that it has a person asked before calls of medium and high risk: agents with tools of such risk
+    need one that does. `registers` are the names of the tools that it may register; left out, they are not known before
+    a thread is open, and names of tools in configurations are not checked before that.
+
     One that keeps the agent's files is a `FileKeeper`, too.
     """
 
@@ -274,6 +278,8 @@ class Middleware(Generic[Config, Options]):
     options_model: ClassVar[type[BaseModel] | None] = None
     tables: ClassVar[tuple[str, ...]] = ()
     secrets: Mapping[str, Secret] = MappingProxyType({})
+    guards_risk: ClassVar[bool] = False
+    registers: ClassVar[tuple[str, ...] | None] = None
 
     async def on_process_open(self, ctx: ProcessContext) -> None:
         """The first thread of this process that has this middleware is being opened: the place to open what all of them
@@ -350,6 +356,14 @@ class Middleware(Generic[Config, Options]):
 
     def check(self, config: Config, agents: Mapping[str, object]) -> None:
         """Raise `DefinitionError` if the section does not fit the system; when the system is first used."""
+
+    def check_tools(self, config: Config, tools: Collection[str]) -> None:
+        """Raise `DefinitionError` if the section names tools that the agent does not have; where an agent is defined
+        whose tools are all known by then."""
+
+    def decision_ms(self, config: Config) -> int | None:
+        """How long a person has to decide on a call in doubt; None leaves that to the agency's policy."""
+        return None
 
     def own_agents(self, config: Config) -> Sequence[Blueprint]:
         """The agents that the section itself defines. The system checks them like its own."""

@@ -9,6 +9,7 @@
 
 An agent gets every tool and middleware that shares a tag with it, each once, in the order of registration. What is
 wrong with one definition is said at that definition; what is wrong between them is said when the system is first used.
+Large because everything that a system is made of, and is asked for, is here in one class; what checks it is elsewhere.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, overload
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
+from agency.define import safety
 from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
 from agency.define.code import CodeRunner
 from agency.define.export import Exported, load_exporter
@@ -31,11 +32,12 @@ from agency.define.middleware_checks import check_definition, section_of
 from agency.define.options import RunOptions, check_size
 from agency.define.output import OutputType, as_schema, is_output_type
 from agency.define.running import RunsAgents
+from agency.define.stock import stock_middleware
 from agency.define.tools import Tool, as_tool
 from agency.errors import DefinitionError, InvalidInput, NotFound
 from agency.json_schema import Schema
 from agency.models.demo import DemoModel
-from agency.models.interface import Capability, Model, ModelParams, Prepared, capabilities
+from agency.models.interface import Capability, Listed, Model, ModelParams, Prepared, capabilities
 from agency.models.providers import STOCK, STOCK_KEYS
 from agency.models.providers.entry import Provider
 from agency.observe.observers import Observer, Observers
@@ -82,18 +84,15 @@ class AgentSystem(RunsAgents):
         self._tools: dict[str, tuple[Tool, frozenset[str]]] = {}
         self._middleware: dict[str, tuple[AnyMiddleware, frozenset[str]]] = {}
         self._agents: dict[str, Blueprint] = {}
+        self._implied: set[str] = set()  # middleware that approvals of agents brought
         self._checked = False
 
     # Building.
 
     def defaults(self) -> AgentSystem:
         """Planning, filesystem and subagents, for every agent with the tag `default`."""
-        check_names(names=["middleware"])
-        stock = {entry.name: entry for entry in entry_points(group="agency.defaults")}
-        if not stock:
-            raise DefinitionError("the stock middleware is not installed: install the project, as `make setup` does")
         for name in ("planning", "filesystem", "subagents"):
-            self.use(stock[name].load(), tags=["default"])
+            self.use(stock_middleware(name), tags=["default"])
         return self
 
     def use(self, middleware: AnyMiddleware, tags: Iterable[str] = ()) -> AgentSystem:
@@ -104,6 +103,9 @@ class AgentSystem(RunsAgents):
             raise DefinitionError(f"middleware {type(middleware).__name__} has no name")
         where = f"middleware {middleware.name!r}"
         check_definition(middleware, where)
+        if middleware.name in self._implied:  # the code adds itself what an agent's approvals brought
+            self._implied.discard(middleware.name)
+            del self._middleware[middleware.name]
         self._add(self._middleware, middleware.name, middleware, [*middleware.tags, *_tags(tags, where)], where)
         return self
 
@@ -134,12 +136,17 @@ class AgentSystem(RunsAgents):
         limits: Limits | Mapping[str, float | None] | None = None,
         mode: ModeName = "tools",
         isolation: Isolation = "shared",
+        approvals: bool = False,
+        unattended: bool = False,
     ) -> AgentSystem: ...
 
     def add_agent(self, *blueprint: Blueprint, **fields: Any) -> AgentSystem:
         """Add an agent: a `Blueprint`, or what one is made of. `model` is one, or a list: the next is asked when one
         fails. `output_schema` is what the result of a run must fit: a pydantic model or a JSON schema. `config` has a
-        section for each middleware, by its name."""
+        section for each middleware, by its name. With `approvals`, a person is asked before calls of medium and high
+        risk (the middleware `hitl`); without them, an agent with such tools must be `unattended`."""
+        if "approvals" in fields:
+            fields = self._with_approvals(**fields)
         made = (*blueprint, self._new_blueprint(fields)) if fields or not blueprint else blueprint
         if len(made) != 1 or not isinstance(made[0], Blueprint):
             raise DefinitionError("add_agent takes a Blueprint, or keywords that make one")
@@ -147,9 +154,24 @@ class AgentSystem(RunsAgents):
         if agent.name in self._agents:
             raise DefinitionError(f"agent {agent.name!r} is defined twice")
         self._check_mode(agent)
-        self._agents[agent.name] = agent
+        self._agents[agent.name] = safety.asked(agent)
         self._checked = False
         return self
+
+    def _with_approvals(self, *, approvals: bool, **fields: Any) -> dict[str, Any]:
+        """What makes an agent one with approvals: the tag of the middleware that asks, which is added if need be."""
+        where = f"agent {fields.get('name')!r}"
+        if not isinstance(approvals, bool):
+            raise DefinitionError(f"{where}: approvals are True or False, not {approvals!r:.100}")
+        if not approvals:
+            return fields
+        if fields.get("unattended"):
+            raise DefinitionError(f"{where} says both approvals=True and unattended=True; say one of them")
+        if not any(mw.guards_risk and safety.TAG in tags for mw, tags in self._middleware.values()):
+            self.use(stock_middleware(safety.TAG))
+            self._implied.add(safety.TAG)
+        tags = _tags(fields.get("tags", ("default",)), where)
+        return {**fields, "tags": tags if safety.TAG in tags else [*tags, safety.TAG]}
 
     def _new_blueprint(self, fields: Mapping[str, Any]) -> Blueprint:
         given = {name: value for name, value in fields.items() if value is not None}
@@ -222,6 +244,23 @@ class AgentSystem(RunsAgents):
         if idle := self.without_effect(blueprint):
             raise DefinitionError(f"agent {blueprint.name!r}: {idle[0]}")
         self.check_usable(blueprint, providers)
+        self.check_safe(blueprint)
+
+    def check_safe(self, blueprint: Blueprint) -> None:
+        """Raise `DefinitionError` if a new definition of an agent, or of one inside of it, would run risky tools
+        without a person, or guards tools that it does not have."""
+        for agent in self._with_own(blueprint):
+            safety.check(agent, self.tools_for(agent), self.middleware_for(agent), self.guards)
+
+    def risky_tools(self, blueprint: Blueprint) -> tuple[str, ...]:
+        """Which of the system's tools of medium and high risk an agent runs without asking a person."""
+        tools, middleware = self.tools_for(blueprint), self._selected(blueprint)
+        return () if safety.is_guarded(middleware) else safety.risky(tools)
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """The tags that give an agent approvals."""
+        return tuple(sorted({tag for mw, tags in self._middleware.values() if mw.guards_risk for tag in tags}))
 
     def check_usable(self, blueprint: Blueprint, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
         """Raise `DefinitionError` if threads of an agent could not run; what has no effect may be there."""
@@ -278,6 +317,11 @@ class AgentSystem(RunsAgents):
         lacking: dict[str, list[str]] = {}
         for choice in self.chain(blueprint.model):
             model, name = self.model(choice.model, providers)
+            if isinstance(model, Listed) and name not in model.model_names:
+                known = ", ".join(sorted(model.model_names))
+                raise DefinitionError(
+                    f"agent {blueprint.name!r}: there is no model {choice.model!r}; that provider has {known}"
+                )
             if missing := {*choice.requires, *blueprint.requires} - capabilities(model, name):
                 lacking[choice.model] = sorted(missing)
         if len(lacking) == len({choice.model for choice in self.chain(blueprint.model)}):

@@ -35,8 +35,7 @@ STOCK_TOOLS = frozenset(
 )
 COPY = "general-purpose"
 """How agents may name a copy of themselves, see `middleware/subagents.py`."""
-SECONDS_PER_WORD = {"instant": 0.0}
-USUAL_SECONDS_PER_WORD = 0.015
+SECONDS_PER_WORD = {"default": 0.015, "instant": 0.0}
 
 # It gives work to subagents in these words and knows them again as a subagent, so that it never delegates further.
 ORDERS_TO_SUBAGENTS = (
@@ -51,6 +50,8 @@ _CALL_ORDER = re.compile(r"call\s+(?P<name>[\w.-]+)\s*(?P<args>\{.*)?", re.I)
 class DemoModel:
     """Speaks by the rules, word by word. It costs nothing."""
 
+    model_names = frozenset(SECONDS_PER_WORD)
+
     def capabilities(self, model: str) -> frozenset[Capability]:
         return frozenset({"streaming", "tools"})
 
@@ -59,7 +60,7 @@ class DemoModel:
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         text, calls = speak(Scene.of(request))
-        delay = SECONDS_PER_WORD.get(request.model, USUAL_SECONDS_PER_WORD)
+        delay = SECONDS_PER_WORD.get(request.model, SECONDS_PER_WORD["default"])
         await asyncio.sleep(0)  # others get their turn even where nothing waits
         for word in re.findall(r"\s*\S+\s*", text):
             on_delta(word)

@@ -120,6 +120,14 @@ class Prepared(Protocol):
 
 
 @runtime_checkable
+class Listed(Protocol):
+    """A provider that has these models and no others: an agent that names another one is refused."""
+
+    @property
+    def model_names(self) -> frozenset[str]: ...
+
+
+@runtime_checkable
 class Described(Protocol):
     """A provider that knows its models. One that does not is asked for nothing special, and its cost is unknown."""
 

@@ -27,6 +27,8 @@ from agency.wire import Wire
 
 NAMES_MOST = 1_000
 OTHERS = "(others)"
+GRANTED = ("approve", "edit", "always", "respond", "rerun", "happened")
+"""The decisions by which a call has, or gets, a result."""
 """Under this name goes what there is no room for."""
 
 
@@ -146,7 +148,9 @@ class MetricsObserver:
         """The figures so far. They are a copy: they do not change."""
         with self._lock:
             latencies, looked_up = sorted(self._latencies), self._hits + self._misses
-            granted = sum(self._decisions[each] for each in ("approve", "edit", "always", "respond"))
+            granted = sum(
+                self._decisions[each] for each in ("approve", "edit", "always", "respond", "rerun", "happened")
+            )
             return Snapshot(
                 events=self._counts.total(),
                 events_by_type={event.value: count for event, count in self._counts.items()},

@@ -18,7 +18,7 @@ from agency.errors import HookFailed
 from agency.store import records, tokens
 from agency.store.draft import NOTHING, Draft
 from agency.store.store import ThreadStore
-from agency.thread.calls import IN_DOUBT, STOPPED, CallRunner, in_doubt, is_doubtful
+from agency.thread.calls import IN_DOUBT, STOPPED, CallRunner, is_doubtful
 from agency.thread.current_run import CurrentRun
 from agency.thread.effect_loop import EffectLoop
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
@@ -270,7 +270,7 @@ class BatchRunner:
         tool = self._tools.get(call.call.name)
         if tool is None or not is_doubtful(tool):
             return
-        outcome = batch.outcomes[call.id] = in_doubt(tool, since)
+        outcome = batch.outcomes[call.id] = self._runner.in_doubt(tool, since)
         if outcome.status == "deferred":
             return
         records.end_call(draft, batch.effect, call.id, outcome)

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from agency.clock import now_ms
 from agency.codes import USED_UP
 from agency.define.asides import AsksModels, AsksNothing, Place
 from agency.define.blueprint import Blueprint
@@ -183,7 +184,7 @@ class CallRunner:
         except TimedOut:
             return Failure(kind="timeout", source="runtime", message=f"{tool.name} did not end within {timeout:g} s")
         except Interrupted:
-            return in_doubt(tool)
+            return self.in_doubt(tool)
         except ToolError as error:
             return _tool_failure(tool, context.attempt, error)
         except ModelError as error:  # of a model that the tool has asked
@@ -196,6 +197,14 @@ class CallRunner:
             if is_ours(error):
                 raise
             return Failure(kind="execution", message=what_failed(error))
+
+    def in_doubt(self, tool: Tool, since: int | None = None) -> Failure | Deferred:
+        """What comes of a call that had begun, may have taken effect, and must not simply run again."""
+        if not (is_doubtful(tool) and tool.in_doubt == "ask"):
+            return Failure(kind="external", source="runtime", message=IN_DOUBT)
+        time = self._pipeline.decision_ms()
+        until = None if time is None else now_ms() + time
+        return Deferred(waits_for="approval", asked=Asked(note=IN_DOUBT, in_doubt=True, since=since, until=until))
 
     async def _after(self, draft: Draft, pending: PendingCall, outcome: CallOutcome) -> None:
         run = run_id(self._thread.id, draft.run)
@@ -213,13 +222,6 @@ def _least(*limits: float | None) -> float | None:
 def is_doubtful(tool: Tool | None) -> bool:
     """Whether a call that had begun before a crash must not simply run again."""
     return tool is not None and not tool.idempotent and tool.in_doubt != "rerun"
-
-
-def in_doubt(tool: Tool, since: int | None = None) -> Failure | Deferred:
-    """What comes of a call that had begun, may have taken effect, and must not simply run again."""
-    if is_doubtful(tool) and tool.in_doubt == "ask":
-        return Deferred(waits_for="approval", asked=Asked(note=IN_DOUBT, in_doubt=True, since=since))
-    return Failure(kind="external", source="runtime", message=IN_DOUBT)
 
 
 def arguments_for(tool: Tool, args: JsonValue, context: ToolContext) -> dict[str, Any]:

@@ -168,6 +168,7 @@ class Driver:
         at = now_ms()
         schema = self._caller.output = self._blueprint.output_schema if terms.output is None else terms.output
         self._use(draft, terms.options)
+        self._pipeline.risk.warn(draft)
         machine = TurnMachine.begin(
             run=draft.run,
             at=at,

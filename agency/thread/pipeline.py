@@ -32,6 +32,7 @@ from agency.secrets import free_of_secrets, has_secrets, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.store.draft import Draft
 from agency.thread.openings import UNAVAILABLE, ProcessOpenings, ThreadOpenings
+from agency.thread.risk import RiskWatch
 from agency.thread.workers import is_ours, what_failed
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import (
@@ -122,6 +123,7 @@ class Pipeline:
         """What hooks ask models by; the driver sets it."""
         self.tools = {tool.name: tool for tool in tools}
         self._given = frozenset(self.tools)
+        self.risk = RiskWatch(self.middleware, blueprint, self.tools, policy)
         self._openings = ThreadOpenings(self.middleware, process, self._on_thread_open, self._on_thread_close)
 
     @property
@@ -281,6 +283,7 @@ class Pipeline:
                     review.refused[call.id] = Failure(kind="permission_denied", source="middleware", message=refusal)
                 elif isinstance(gate, Ask):
                     review.ask.setdefault(call.id, replace(gate, note=without_secrets(gate.note)))
+        self.risk.ask(reply, review.ask, review.refused)
         self._ask_for_agency(reply, review)
         always, there = (always_approved(draft), self.run_tools()) if review.ask else ((), {})
         for call in reply.tool_calls if review.ask else ():
@@ -331,6 +334,11 @@ class Pipeline:
             merged["unavailable"] = dict(problems)
         return {name: free_of_secrets(value) for name, value in merged.items()} if has_secrets() else merged
 
+    def decision_ms(self) -> int | None:
+        """How long a person has to decide on a call in doubt; None is any time."""
+        said = (mw.decision_ms(self._configs[mw.name]) for mw in self.middleware)
+        return next((each for each in said if each is not None), self._policy().timeout_ms)
+
     def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any, Any]:
         """What a hook of this middleware gets; `run_id` is None outside of a run."""
         return HookContext(
@@ -356,6 +364,10 @@ class Pipeline:
             raise DefinitionError(f"agent {self._blueprint.name!r} would get two tools named {tool.name!r}")
         if tool.ray is not None:
             raise DefinitionError(f"a middleware's tool cannot have `ray` options; add {tool.name!r} with add_tool")
+        if mw.registers is not None and tool.name not in mw.registers:
+            raise DefinitionError(
+                f"middleware {mw.name!r} registers {tool.name!r}: its `registers` must name that, too"
+            )
         if undeclared := declared_by(tool).references - self._secrets[mw.name].references:
             named = ", ".join(sorted(undeclared))
             raise DefinitionError(f"{tool.name!r} needs {named}: middleware {mw.name!r} must declare that, too")

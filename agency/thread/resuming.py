@@ -6,16 +6,17 @@ again, for the run may have ended meanwhile, and another may wait; then advance 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from agency.approvals.always import approve_always
-from agency.approvals.decisions import Decided, checked_decisions
+from agency.approvals.decisions import ApproveResult, Decided, approved_calls, as_decisions, checked_decisions
 from agency.approvals.pending import PendingToolCall, pending_approvals
 from agency.clock import now_ms
 from agency.errors import HookFailed, InvalidInput, WrongState
 from agency.idempotency import check_repeated
+from agency.messages import ToolCall
 from agency.metadata import ThreadMetadata
 from agency.store import records
 from agency.store.draft import Draft
@@ -44,16 +45,29 @@ class Resuming:
         state = self._run.waiting_tools
         return () if state is None else pending_approvals(self._thread.id, state, self._pipeline.tools)
 
-    async def decide(self, given: Mapping[str, Decision], key: str | None, digest: str) -> None:
-        """Decide on calls, by their ids or their `approval_id`s. With a key that is known, nothing changes; `digest` is
-        that of what the caller asked for."""
+    async def approve(
+        self, modified: Sequence[ToolCall], key: str | None, digest: str, by: str | None
+    ) -> ApproveResult:
+        """Approve all calls that wait but those in doubt, which go on waiting."""
+        pending = self.pending()
+        given = as_decisions(approved_calls(pending, modified))
+        left = tuple(call.id for call in pending if call.kind == "in_doubt" and call.id not in given)
+        if left and not given:
+            self._driver.check_alive()
+            return ApproveResult(in_doubt=left)
+        counts = await self.decide(given, key, digest, by)
+        return ApproveResult(approved=tuple(given) if counts else (), in_doubt=left)
+
+    async def decide(self, given: Mapping[str, Decision], key: str | None, digest: str, by: str | None) -> bool:
+        """Decide on calls, by their ids or their `approval_id`s; whether that counts. With a key that is known, nothing
+        changes; `digest` is that of what the caller asked for, `by` the name of the person."""
         if self._is_known(key, digest):
-            return
+            return False
         decided = self._checked(given)
         draft = self._run.draft()
         await self._run_hooks(draft, "hitl", decided.decisions)
         if self._is_known(key, digest):  # the same request came twice, and the other one was quicker
-            return
+            return False
         effect, decided = decided.effect, self._checked(given)
         if (self._run.n, decided.effect) != (draft.run, effect):  # that run ended, and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self._thread.id}")
@@ -61,7 +75,8 @@ class Resuming:
             records.remember_request(draft, key, "running", digest)
         if decided.always:
             approve_always(draft, decided.always)
-        self._driver.advance(draft, [CallsDecided(id=effect, at=now_ms(), decisions=decided.decisions)])
+        self._driver.advance(draft, [CallsDecided(id=effect, at=now_ms(), decisions=decided.decisions, who=by)])
+        return True
 
     def _is_known(self, key: str | None, digest: str) -> bool:
         known = None if key is None else records.request(self._store, key)

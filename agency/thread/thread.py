@@ -17,7 +17,7 @@ from pydantic import JsonValue, TypeAdapter
 from typing_extensions import Unpack
 
 from agency import events
-from agency.approvals.decisions import approved_calls, as_decisions
+from agency.approvals.decisions import ApproveResult, as_decisions
 from agency.children import outbox
 from agency.children.parcels import Cancel, Note, PersonWait, Report
 from agency.clock import now_ms
@@ -159,6 +159,8 @@ class Thread:
         if self._store.last_seq == 0:
             draft.emit(events.thread_created(self.metadata.agent_type))
         await self._pipeline.on_init(draft)
+        if self._store.last_seq == 0:
+            self._pipeline.risk.check(self._system.guards)
         try:
             await self._pipeline.open(draft)
             if draft:
@@ -266,27 +268,34 @@ class Thread:
         self._driver.check_alive()
         await self._acceptor.delete_file(path)
 
-    async def decide(self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None) -> None:
+    async def decide(
+        self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None, by: str | None = None
+    ) -> None:
         """Decide on calls that wait for a person, by their ids. Calls that are not named go on waiting.
 
         A call's `approval_id` names it with exactly its arguments: if they are others by now, or another
         person has decided, nothing changes and `WrongState` is raised. With an `idempotency_key`, deciding again
-        changes nothing.
+        changes nothing. `by` names the person who decides, for the events.
         """
         given = as_decisions(decisions)
-        await self._resuming.decide(given, checked_key(idempotency_key), request_digest(decisions=given))
+        await self._resuming.decide(given, checked_key(idempotency_key), request_digest(decisions=given), by)
 
-    async def approve(self, modified: Sequence[ToolCall] = (), *, idempotency_key: str | None = None) -> None:
-        """Let every call that waits for a person run, those in `modified` with the arguments that they have there."""
-        given = as_decisions(approved_calls(self._resuming.pending(), modified))
+    async def approve(
+        self, modified: Sequence[ToolCall] = (), *, idempotency_key: str | None = None, by: str | None = None
+    ) -> ApproveResult:
+        """Let every call that waits for approval run, those in `modified` with the arguments that they have there.
+
+        Calls in doubt may have happened, and are never run again by this: they go on waiting, and the answer names
+        them. Decide on them by `Rerun()` or `Happened(result)`.
+        """
         digest = request_digest(approved=True, modified=[(call.id, call.name, call.args) for call in modified])
-        await self._resuming.decide(given, checked_key(idempotency_key), digest)
+        return await self._resuming.approve(modified, checked_key(idempotency_key), digest, by)
 
-    async def deny(self, reason: str = "", *, idempotency_key: str | None = None) -> None:
+    async def deny(self, reason: str = "", *, idempotency_key: str | None = None, by: str | None = None) -> None:
         """Let no call that waits for a person run; the model is told why."""
         given = as_decisions({call.id: Deny(reason=reason) for call in self._resuming.pending()})
         digest = request_digest(approved=False, reason=reason)
-        await self._resuming.decide(given, checked_key(idempotency_key), digest)
+        await self._resuming.decide(given, checked_key(idempotency_key), digest, by)
 
     async def settle(self, token: str, result: JsonValue = None, *, error: str | None = None) -> Settlement:
         """Give a call that waits for the outside its result, or the `error` that it fails with, by the token that its
@@ -433,6 +442,7 @@ class Thread:
             run=self.run_state(),
             model=self._system.chain(self._pipeline.options.model or self.blueprint.model)[0].model,
             pending_tool_calls=self._resuming.pending(),
+            unattended_tools=self._pipeline.risk.unattended_tools(),
             more=more,
         )
 

@@ -83,6 +83,8 @@ class ThreadState(Wire):
     model: str
     pending_tool_calls: tuple[PendingToolCall, ...] = ()
     """The calls that wait for a person."""
+    unattended_tools: tuple[str, ...] = ()
+    """The tools of medium and high risk that run without asking a person."""
     more: dict[str, JsonValue]
     """What the middleware add: todos, files, subagents, …"""
 

@@ -13,6 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from pydantic import JsonValue
+from pydantic_core import to_json
+
 from agency import events
 from agency.errors import ResultMismatch
 from agency.events import NewEvent
@@ -33,6 +36,7 @@ from agency.turn.outcomes import (
     Always,
     Approve,
     Asked,
+    AskedKind,
     CallOutcome,
     Canceled,
     Decision,
@@ -40,6 +44,8 @@ from agency.turn.outcomes import (
     Deny,
     Edit,
     Failure,
+    Happened,
+    Rerun,
     Respond,
     Settled,
     Success,
@@ -135,9 +141,13 @@ def _settled_late(state: WaitingTools, given: CallSettled) -> WaitingTools:
 
 
 def _asked_events(state: WaitingTools, newly: Collection[str]) -> list[NewEvent]:
-    """Tell a person of the calls among `newly` that wait for approval, in one event, if there are any."""
-    asked = [(pending.call, pending.hidden) for pending in state.deferred("approval") if pending.id in newly]
-    return [events.hitl_interrupt(asked)] if asked else []
+    """Tell a person of the calls among `newly` that wait for approval, and of those in doubt: in one event of each
+    kind, if there are any."""
+    asked = [pending for pending in state.deferred("approval") if pending.id in newly]
+    by_kind: dict[AskedKind, list[tuple[ToolCall, tuple[str, ...]]]] = {}
+    for pending in asked:
+        by_kind.setdefault(state.asked(pending.id).kind, []).append((pending.call, pending.hidden))
+    return [events.hitl_interrupt(some, kind) for kind, some in by_kind.items()]
 
 
 def _decided(state: WaitingTools, given: CallsDecided) -> tuple[WaitingTools, list[NewEvent]]:
@@ -153,23 +163,24 @@ def _decided(state: WaitingTools, given: CallsDecided) -> tuple[WaitingTools, li
             decisions={call_id: d.decision for call_id, d in given.decisions.items()},
             modified=[(call.call, call.hidden) for call in calls if call.edited and call.id in given.decisions],
             by=given.by,
+            who=given.who,
         )
     ]
     for call in calls:
         if isinstance(outcome := after.get(call.id), Success):
-            told.append(events.tool_output(call.call.name, call.id, outcome.content))
+            told.append(events.tool_output(call.call.name, call.id, outcome.content, is_json=outcome.is_json))
     return replace(state, calls=calls, outcomes={**state.outcomes, **after}), told
 
 
 def _decided_call(pending: PendingCall, decision: Decision | None) -> PendingCall:
     """The call as it will run after a decision."""
     match decision:
-        case Approve() | Always():
+        case Approve() | Always() | Rerun():
             return replace(pending, approved=True)
         case Edit(args=args):
             call = pending.call.model_copy(update={"args": args})
             return replace(pending, approved=True, edited=True, call=call)
-        case Deny() | Respond() | None:
+        case Deny() | Respond() | Happened() | None:
             return pending
     assert_never(decision)
 
@@ -181,9 +192,18 @@ def _decided_outcome(decision: Decision, asked: Asked, by: DecidedBy) -> CallOut
             return _denied(asked, by, f": {reason}" if reason else "")
         case Respond(content=content):
             return Success(content=content)
-        case Approve() | Edit() | Always():
+        case Happened(result=result):
+            return _reported(result)
+        case Approve() | Edit() | Always() | Rerun():
             return IN_BATCH
     assert_never(decision)
+
+
+def _reported(result: JsonValue) -> Success:
+    """What a person says that a call came to, as if the tool had returned it."""
+    if result is None or isinstance(result, str):
+        return Success(content=result or "")
+    return Success(content=to_json(result).decode(), is_json=True)
 
 
 def _denied(asked: Asked, by: DecidedBy, because: str) -> Failure:

@@ -336,6 +336,8 @@ class CallsDecided:
     at: int
     decisions: dict[str, Decision]
     by: DecidedBy = "person"
+    who: str | None = None
+    """The person's name, if it is known."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from agency.wire import CHECKED
 FailureSource = Literal["runtime", "tool", "middleware", "policy", "cancellation"]
 Risk = Literal["low", "medium", "high"]
 OnTimeout = Literal["deny", "approve"]
+AskedKind = Literal["approval", "in_doubt"]
+"""What a person is asked: whether a call may run, or what has come of one that was cut off."""
 WaitsFor = Literal["approval", "child", "batch", "outside"]
 
 
@@ -102,6 +104,10 @@ class Asked:
     until: int | None = None
     on_timeout: OnTimeout = "deny"
 
+    @property
+    def kind(self) -> AskedKind:
+        return "in_doubt" if self.in_doubt else "approval"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
@@ -172,7 +178,29 @@ class Always:
     decision: Literal["always"] = "always"
 
 
-Decision = Annotated[Approve | Edit | Deny | Respond | Always, Field(discriminator="decision")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerun:
+    """Of a call in doubt: run it again, though it may have happened."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _GIVEN
+
+    decision: Literal["rerun"] = "rerun"
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Of a call in doubt: it did happen, and this is its result. It does not run again."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _GIVEN
+
+    result: JsonValue = None
+    decision: Literal["happened"] = "happened"
+
+
+Decision = Annotated[
+    Approve | Edit | Deny | Respond | Always | Rerun | Happened,
+    Field(discriminator="decision"),
+]
 
 
 StopReason = Literal[

@@ -116,6 +116,9 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
         yield model_key(provider, system)
     for name, entry in entries.items():
         yield provider_keys(name, entry)
+    for name, agent in system.agents.items():
+        if risky := system.risky_tools(agent):
+            yield unattended(name, risky)
     for declared in system.secrets:
         yield secrets_of(declared)
     yield from cluster_nodes(wanted, system)
@@ -276,6 +279,13 @@ def provider_keys(name: str, entry: Provider) -> Finding:
         except NoSecret as error:
             return Finding(what=what, state="warning", found=str(error), to_do=f"its models need {reference}")
     return Finding(what=what, state="ok", found=entry.base_url or f"{entry.api}, at its own address")
+
+
+def unattended(agent: str, risky: tuple[str, ...]) -> Finding:
+    """That an agent runs risky tools without asking a person, because its definition says so."""
+    found = f"is unattended: it runs {', '.join(risky)} without asking a person"
+    todo = "if that is not meant, give it approvals=True in the place of unattended=True"
+    return Finding(what=f"agent {agent}", state="warning", found=found, to_do=todo)
 
 
 def secrets_of(declared: Declared) -> Finding:

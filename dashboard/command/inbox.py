@@ -11,10 +11,10 @@ from rich.text import Text
 from agency.api import bodies as api
 from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput, WrongState
-from agency.turn.outcomes import Always, Approve, Decision, Deny, Respond
+from agency.turn.outcomes import Always, Approve, Decision, Deny, Rerun, Respond
 from dashboard.command.terminal.console import AsJson, DataDir, app, complain, err, print_json, print_line
-from dashboard.command.terminal.prompts import Question, parse_edit
-from dashboard.command.terminal.rendering import call_line
+from dashboard.command.terminal.prompts import Question, parse_edit, parse_happened
+from dashboard.command.terminal.rendering import call_line, left_in_doubt
 from dashboard.command.terminal.targets import AgencyId, ServerUrl, ThreadName, agencies, server, the_thread
 
 if TYPE_CHECKING:
@@ -38,7 +38,15 @@ def approve(
     always: Annotated[
         bool, typer.Option("--always", help="Approve the call, and all later calls of this tool in the thread.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Approve without asking. Calls in doubt are left waiting.")
+    ] = False,
+    rerun: Annotated[
+        bool, typer.Option("--rerun", help="Of a call in doubt: run it again, though it may have happened.")
+    ] = False,
+    happened: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Of a call in doubt: it did happen, with this result.")
+    ] = None,
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
@@ -48,7 +56,7 @@ def approve(
 
     [dim]--json only lists the calls, unless you also pass a decision.[/]
     """
-    decision = _decision(deny, edit, respond, always=always, yes=yes)
+    decision = _decision(deny, edit, respond, happened, always=always, yes=yes, rerun=rerun)
     if thread is None and (call is not None or decision not in (None, Approve())):
         raise InvalidInput("name the thread to decide on; only --yes decides for all threads")
     with server(url, data_dir) as client:
@@ -88,10 +96,23 @@ def _limit_line(agency_id: str, approval: api.Approval) -> str:
     return f"{agency_id}/{approval.thread_id}  {approval.code}: see `agency lift` and `agency budget`"
 
 
-def _decision(deny: str | None, edit: str | None, respond: str | None, *, always: bool, yes: bool) -> Decision | None:
+def _decision(
+    deny: str | None,
+    edit: str | None,
+    respond: str | None,
+    happened: str | None,
+    *,
+    always: bool,
+    yes: bool,
+    rerun: bool,
+) -> Decision | None:
     """The decision that the options name; None if they name none."""
-    if sum((deny is not None, edit is not None, respond is not None, always, yes)) > 1:
-        raise InvalidInput("--yes, --always, --deny, --edit and --respond exclude each other")
+    if sum(each is not None for each in (deny, edit, respond, happened)) + always + yes + rerun > 1:
+        raise InvalidInput("--yes, --always, --deny, --edit, --respond, --rerun and --happened exclude each other")
+    if happened is not None:
+        return parse_happened(happened)
+    if rerun:
+        return Rerun()
     if deny is not None:
         return Deny(deny)
     if edit is not None:
@@ -134,7 +155,11 @@ def _chosen(approval: api.Approval, call_id: str | None) -> tuple[PendingToolCal
 
 def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], given: Decision | None) -> None:
     while True:
-        decisions = {call.approval_id: given or _ask(thread, call) for call in calls}
+        decisions = {
+            call.approval_id: given or _ask(thread, call) for call in calls if not _left_in_doubt(thread, call, given)
+        }
+        if not decisions:
+            return
         try:
             thread.decide(decisions)
         except InvalidInput as error:
@@ -149,10 +174,19 @@ def _decide(thread: Thread, calls: tuple[PendingToolCall, ...], given: Decision 
         return
 
 
+def _left_in_doubt(thread: Thread, call: PendingToolCall, given: Decision | None) -> bool:
+    """Whether a call is in doubt and the decision is for calls that have not begun; that is said."""
+    if call.kind != "in_doubt" or given != Approve():
+        return False
+    err.print(left_in_doubt(call, f"agency approve {thread.agency_id}/{thread.id} --call {call.id}"), soft_wrap=True)
+    return True
+
+
 def _ask(thread: Thread, call: PendingToolCall) -> Decision:
     if not sys.stdin.isatty():
         raise InvalidInput(
-            "without a terminal you must pass --yes, --always, --deny REASON, --edit JSON or --respond TEXT"
+            "without a terminal you must pass --yes, --always, --deny REASON, --edit JSON or --respond TEXT; "
+            "of a call in doubt, --rerun or --happened JSON"
         )
     err.print(f"\n[yellow]✋[/] {thread.agency_id}/{thread.id}", highlight=False)
     err.print(call_line(call))

@@ -35,7 +35,7 @@ def test_events_are_counted_by_what_they_tell() -> None:
             events.model_completed("demo:y", USED, None, USED + USED, None),
             events.model_started("demo:x", 1),
             events.model_completed("demo:x", USED, 0.2, USED + USED, None),
-            events.hitl_interrupt([(CALL, ()), (CALL, ())]),
+            events.hitl_interrupt([(CALL, ()), (CALL, ())], "approval"),
             events.hitl_resume(True, {"c1": "approve"}, [], "person"),
             events.tool_started(CALL),
             events.tool_error("charge", "c1", "no", "execution"),

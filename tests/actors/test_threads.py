@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 
 from actors import AgencyHandle, Cluster, Settings, ThreadHandle
-from agency import Approve, Deny, Edit, Event, EventType, InvalidInput, KeyReused, Limits, Message, NotFound, WrongState
+from agency import (
+    Approve,
+    ApproveResult,
+    Deny,
+    Edit,
+    Event,
+    EventType,
+    InvalidInput,
+    KeyReused,
+    Limits,
+    Message,
+    NotFound,
+    WrongState,
+)
 from tests.support.clusters import Install, asleep
 from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
@@ -293,7 +306,7 @@ async def test_two_clients_see_and_change_the_same(shared_ray: Settings, ledger:
     pending = (await there.wait(PATIENCE)).meta.pending_tool_calls
     assert pending == (await here.wait(PATIENCE)).meta.pending_tool_calls
     decided = await asyncio.gather(here.approve(), there.approve(), return_exceptions=True)
-    assert [type(error) for error in decided if error is not None] == [WrongState]
+    assert [type(end) for end in decided if not isinstance(end, ApproveResult)] == [WrongState]
     await one.close()
     run = await there.wait(PATIENCE)
     assert (run.data, await there.stored_events()) == ("charged", await here.stored_events())

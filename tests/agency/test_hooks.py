@@ -880,7 +880,7 @@ async def test_an_answer_that_comes_while_another_is_in_its_hooks_is_refused_and
             await inside.acquire()
         go_on.set()
         ends = await asyncio.gather(*answers, return_exceptions=True)
-        assert sorted(type(end).__name__ for end in ends) == ["NoneType", WrongState.__name__]
+        assert sorted(type(end).__name__ for end in ends) == ["ApproveResult", WrongState.__name__]
         await carry_on(thread)
         assert thread.run().data == "done"
         assert table(tmp_path / f"{thread.id}.db", "answers") == [(1,)]

@@ -82,7 +82,7 @@ class Office:
             .add_tool(look)
             .add_tool(publish, tags=["default", "worker"])
             .add_agent(name="clerk", description="Clerk.", prompt="clerk", params=params, tags=["default", "hitl"])
-            .add_agent(name="worker", description="Worker.", prompt="worker", tags=["worker"])
+            .add_agent(name="worker", description="Worker.", prompt="worker", tags=["worker"], unattended=True)
         )
 
     def open(self) -> LocalRuntime:

@@ -112,10 +112,12 @@ def test_a_second_agent_of_the_same_name_is_refused() -> None:
 
 
 def test_an_agent_is_added_as_a_blueprint_or_as_what_one_is_made_of() -> None:
-    clerk = Blueprint(name="clerk", description="…", prompt="…", tags=("default",), limits=Limits(turns=3))
+    clerk = Blueprint(
+        name="clerk", description="…", prompt="…", tags=("default",), limits=Limits(turns=3), unattended=False
+    )
     fields = {"name": "clerk", "description": "…", "prompt": "…", "limits": {"turns": 3}}
-    assert AgentSystem("demo:x").add_agent(clerk).agents == {"clerk": clerk}
-    assert AgentSystem("demo:x").add_agent(**fields).agents["clerk"].limits == Limits(turns=3)  # type: ignore[call-overload]
+    assert AgentSystem("demo:instant").add_agent(clerk).agents == {"clerk": clerk}
+    assert AgentSystem("demo:instant").add_agent(**fields).agents["clerk"].limits == Limits(turns=3)  # type: ignore[call-overload]
     for wrong in ((clerk, clerk), ("clerk",)):
         with pytest.raises(DefinitionError, match="a Blueprint, or keywords"):
             AgentSystem("demo:x").add_agent(*wrong)

@@ -29,6 +29,7 @@ from agency import (
     ModelReply,
     ModelRequest,
     NotFound,
+    Rerun,
     RetryPolicy,
     StaleActivation,
     Thread,
@@ -654,7 +655,7 @@ async def test_a_call_in_doubt_follows_its_policy(build: Build) -> None:
                 (pending,) = result.meta.pending_tool_calls
                 assert pending.name == "ask"
                 assert "may or may not have taken effect" in pending.note
-                await thread.approve()
+                await thread.decide({pending.approval_id: Rerun()})
                 result = await thread.wait(PATIENCE)
             assert result.data == "end"
             ends[policy] = (ran.count(policy), (await texts(thread, "tool"))[0])

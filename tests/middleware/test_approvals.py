@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,17 +14,22 @@ from agency import (
     AgentSystem,
     Always,
     Approve,
+    ApproveResult,
     Decision,
     Deny,
     Edit,
     EventType,
+    Happened,
     HookContext,
     InvalidInput,
     LocalRuntime,
     Middleware,
     PendingToolCall,
+    Policy,
+    Rerun,
     Respond,
     Thread,
+    ToolCall,
     ToolContext,
     WrongState,
     tool,
@@ -32,6 +39,7 @@ from middleware import hitl
 from tests.support.approvals import FIVE, LOOK, SEVEN, Shop, ended, events, pending, results, snapshot
 from tests.support.families import FamilyRuntime, Part, answer_of, cast, task
 from tests.support.families import results as family_results
+from tests.support.waiting import eventually
 
 NINE = call("refund", cents=9, call_id="nine")
 TWO = call("refund", cents=2, call_id="two")
@@ -351,8 +359,10 @@ async def test_an_approval_inside_a_child_of_a_child_is_answered_there_and_the_w
 class Till:
     """A tool that must not be repeated, in which the process dies as often as wanted."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any] | None = None, policy: Policy | None = None) -> None:
         self.folder = folder
+        self.config = config or {}
+        self.policy = policy or Policy()
         self.charges = 0
         self.hangs = asyncio.Event()
 
@@ -374,8 +384,16 @@ class Till:
         lines: list[Line] = [[call("charge", cents=5, call_id="ch"), call("look", call_id="lo")], "done"]
         system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(lines)}).use(hitl, tags=["default"])
         system.add_tool(charge).add_tool(look)
-        system.add_agent(name="clerk", description="", prompt="c", config={"hitl": {"tools": list(guarded)}})
-        return LocalRuntime(system, self.folder)
+        system.add_agent(
+            name="clerk", description="", prompt="c", config={"hitl": {"tools": [*guarded], **self.config}}
+        )
+        policy = self.policy
+
+        class Agency(LocalRuntime):
+            def policy(self) -> Policy:
+                return policy
+
+        return Agency(system, self.folder)
 
     async def doubt(self) -> None:
         """Charge, and lose the process in it."""
@@ -388,8 +406,10 @@ class Till:
 @pytest.mark.parametrize(
     ("decision", "charges", "text"),
     [
-        (Approve(), 2, "charged 5"),
-        (Edit(args={"cents": 1}), 2, "(A person changed the arguments to {'cents': 1}.)\ncharged 1"),
+        (Rerun(), 2, "charged 5"),
+        (Happened(result="charged on Monday"), 1, "charged on Monday"),
+        (Happened(result={"cents": 5}), 1, '{"cents":5}'),
+        (Happened(), 1, ""),
         (Respond(content="it had gone through"), 1, "it had gone through"),
         (Deny(reason="leave it"), 1, "It was not run again: a person denied this call: leave it"),
     ],
@@ -413,16 +433,79 @@ async def test_a_call_in_doubt_is_asked_about_with_what_is_known_and_then_follow
         assert till.charges == charges
 
 
-async def test_a_call_in_doubt_cannot_be_approved_for_always(tmp_path: Path) -> None:
+@pytest.mark.parametrize("decision", [Approve(), Edit(args={"cents": 1}), Always()], ids=lambda each: each.decision)
+async def test_a_decision_that_is_for_calls_which_have_not_begun_runs_no_call_in_doubt(
+    decision: Decision, tmp_path: Path
+) -> None:
     till = Till(tmp_path)
     await till.doubt()
     async with till.runtime(dies=False) as runtime:
         thread = await runtime.thread("clerk")
         await thread.wait(5)
         before = await snapshot(thread)
-        with pytest.raises(InvalidInput, match="in doubt"):
-            await thread.decide({"ch": Always()})
+        with pytest.raises(InvalidInput, match="in doubt, it may have happened: run it again"):
+            await thread.decide({"ch": decision})
         assert (await snapshot(thread), till.charges) == (before, 1)
+
+
+async def test_approving_leaves_calls_in_doubt_waiting_and_says_so(tmp_path: Path) -> None:
+    till = Till(tmp_path)
+    await till.doubt()
+    async with till.runtime(dies=False) as runtime:
+        thread = await runtime.thread("clerk")
+        await thread.wait(5)
+        before = await snapshot(thread)
+        for modified in ((), [ToolCall(id="ch", name="charge", args={"cents": 5})]):
+            assert await thread.approve(modified) == ApproveResult(approved=(), in_doubt=("ch",))
+        with pytest.raises(InvalidInput, match="in doubt"):
+            await thread.approve([ToolCall(id="ch", name="charge", args={"cents": 6})])
+        assert (await snapshot(thread), till.charges) == (before, 1)
+        (interrupt,) = await events(thread, EventType.HITL_INTERRUPT)
+        assert interrupt.data["kind"] == "in_doubt"
+        await thread.decide({"ch": Happened(result="yes")}, by="Ann")
+        assert await ended(thread) == "done"
+        (resumed,) = await events(thread, EventType.HITL_RESUME)
+        assert (resumed.data["decisions"], resumed.data["decidedBy"]) == ({"ch": "happened"}, "Ann")
+        (output,) = (each for each in await events(thread, EventType.TOOL_OUTPUT) if each.data["callId"] == "ch")
+        assert output.data["output"] == "yes"
+
+
+async def test_calls_that_have_not_begun_are_no_calls_in_doubt(tmp_path: Path) -> None:
+    till = Till(tmp_path)
+    async with till.runtime(dies=False, guarded=["charge"]) as runtime:
+        thread = await runtime.create("clerk", thread_id="clerk")
+        await thread.invoke("go")
+        await thread.wait(5)
+        (interrupt,) = await events(thread, EventType.HITL_INTERRUPT)
+        assert interrupt.data["kind"] == "approval"
+        for decision in (Rerun(), Happened(result="yes")):
+            with pytest.raises(InvalidInput, match="is not in doubt"):
+                await thread.decide({"ch": decision})
+        assert await thread.approve() == ApproveResult(approved=("ch",))
+        assert await ended(thread) == "done"
+        assert till.charges == 1
+
+
+@pytest.mark.parametrize("source", ["hitl", "policy"])
+async def test_a_doubt_has_a_deadline_and_is_never_run_again_by_it(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = SimpleNamespace(ms=1_700_000_000_000)
+    monkeypatch.setattr("agency.clock.time", SimpleNamespace(time_ns=lambda: now.ms * 1_000_000))
+    limit: dict[str, Any] = {"timeoutMs": 60_000, "onTimeout": "approve"}
+    till = Till(tmp_path, limit if source == "hitl" else {}, Policy.model_validate(limit if source == "policy" else {}))
+    await till.doubt()
+    async with till.runtime(dies=False) as runtime:
+        thread = await runtime.thread("clerk")
+        await thread.wait(5)
+        (asked,) = thread.run().meta.pending_tool_calls
+        assert (asked.expires_at, asked.on_timeout) == ("2023-11-14T22:14:20.000Z", "deny")
+        now.ms += 60_001
+    async with till.runtime(dies=False) as runtime:
+        thread = await runtime.thread("clerk")
+        await eventually(lambda: thread.run().status == "completed")
+        assert (await results(thread))["ch"].endswith("It was not run again: no person approved this call in time")
+        assert till.charges == 1
 
 
 async def test_an_approval_given_before_a_crash_does_not_approve_the_doubt_after_it(tmp_path: Path) -> None:
@@ -442,7 +525,7 @@ async def test_an_approval_given_before_a_crash_does_not_approve_the_doubt_after
         with pytest.raises(WrongState):
             await thread.decide({first: Approve()})
         assert till.charges == 1
-        await thread.decide({second: Approve()})
+        await thread.decide({second: Rerun()})
         await till.hangs.wait()
     async with till.runtime(dies=False, guarded=["charge"]) as runtime:
         thread = await runtime.thread("clerk")

@@ -11,13 +11,17 @@ from pydantic import JsonValue
 from agency import (
     AgentSystem,
     Approve,
+    ApproveResult,
     CallTool,
     CodeResult,
+    DefinitionError,
     Deny,
     Edit,
     EventType,
+    HookContext,
     InvalidInput,
     LocalRuntime,
+    Middleware,
     WrongState,
     tool,
 )
@@ -83,8 +87,25 @@ async def test_a_message_that_comes_while_a_person_is_asked_joins_after_the_answ
         assert [m.role for m in (await thread.state()).messages] == ["user", "assistant", "tool", "user", "assistant"]
 
 
-async def test_a_misspelt_tool_ends_the_run_naming_hitl_before_the_model_is_called(shop: Shop) -> None:
-    async with shop.open(FIVE, "done", guarded=["refund", "refnud"]) as thread:
+async def test_a_misspelt_tool_is_refused_where_the_agent_is_defined(shop: Shop) -> None:
+    with pytest.raises(DefinitionError, match=r"agent 'clerk': config.hitl names tools .*'refnud'.*; it has look, ref"):
+        async with shop.open(FIVE, "done", guarded=["refund", "refnud"]):
+            pass
+    assert shop.model.requests == []
+
+
+class LateTools(Middleware):
+    """Its tools are not known before a thread is open."""
+
+    name = "late"
+    tags = ("default",)
+
+    async def on_thread_open(self, ctx: HookContext) -> None:
+        """There are none today."""
+
+
+async def test_a_misspelt_tool_that_might_come_later_ends_the_run_before_the_model_is_called(shop: Shop) -> None:
+    async with shop.open(FIVE, "done", guarded=["refund", "refnud"], middleware=[LateTools()]) as thread:
         await thread.invoke("go")
         run = await thread.wait(timeout=5)
         assert run.status == "error"
@@ -137,7 +158,7 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_is_refused(shop: 
     async with shop.waiting(FIVE) as thread:
         answers = await asyncio.gather(thread.approve(), thread.deny("no"), return_exceptions=True)
         assert await ended(thread) == "done"
-        assert [type(answer) for answer in answers] == [type(None), WrongState]
+        assert [type(answer) for answer in answers] == [ApproveResult, WrongState]
         assert shop.ran == ["refund 5"]
 
 

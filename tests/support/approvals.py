@@ -16,6 +16,7 @@ from agency import (
     Thread,
     tool,
 )
+from agency.define.hooks import AnyMiddleware
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
 
@@ -34,7 +35,9 @@ class Shop:
         self.ran: list[str] = []
         self.model = ScriptedModel([])
 
-    def system(self, lines: Sequence[Line], guarded: Sequence[str] = ("refund",)) -> AgentSystem:
+    def system(
+        self, lines: Sequence[Line], guarded: Sequence[str] = ("refund",), middleware: Sequence[AnyMiddleware] = ()
+    ) -> AgentSystem:
         @tool(safe=True)
         async def look(what: str) -> str:
             self.ran.append(f"look {what}")
@@ -46,9 +49,11 @@ class Shop:
             return f"refunded {cents}"
 
         self.model = ScriptedModel(lines)
+        system = AgentSystem("scripted:any", providers={"scripted": self.model})
+        for each in middleware:
+            system.use(each)
         return (
-            AgentSystem("scripted:any", providers={"scripted": self.model})
-            .use(hitl)
+            system.use(hitl)
             .add_tool(look)
             .add_tool(refund)
             .add_agent(
@@ -61,9 +66,11 @@ class Shop:
         )
 
     @asynccontextmanager
-    async def open(self, *lines: Line, guarded: Sequence[str] = ("refund",)) -> AsyncIterator[Thread]:
+    async def open(
+        self, *lines: Line, guarded: Sequence[str] = ("refund",), middleware: Sequence[AnyMiddleware] = ()
+    ) -> AsyncIterator[Thread]:
         """The thread, which is the same one each time."""
-        async with LocalRuntime(self.system(lines, guarded), self.folder) as runtime:
+        async with LocalRuntime(self.system(lines, guarded, middleware), self.folder) as runtime:
             known = "clerk" in runtime.thread_ids()
             yield await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
 

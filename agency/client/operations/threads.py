@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from agency.api import bodies as api
 from agency.api.settling import SettleBody
 from agency.api.tenancy import ThreadSummary
+from agency.approvals.decisions import ApproveResult
 from agency.client.operation import Resource, asks, follows, makes_thread
 from agency.client.request import (
     FOLLOW_SECONDS,
@@ -141,11 +142,11 @@ class ThreadOperations(Resource):
         return get(RunEnvelope, f"{self._path}/run", {"wait": wait}, seconds=wait + 60.0)
 
     @asks
-    def approve(self, *, idempotency_key: str | None = None) -> Request[None]:
-        """Approve every call that waits for approval."""
-        return order(
-            f"{self._path}/approve", body(api.ApproveBody, approved=True, idempotency_key=idempotency_key or key())
-        )
+    def approve(self, *, idempotency_key: str | None = None) -> Request[ApproveResult]:
+        """Approve every call that waits for approval. Calls in doubt may have happened and go on waiting: the answer
+        names them. Decide on them by `Rerun()` or `Happened(result)`."""
+        approved = body(api.ApproveBody, approved=True, idempotency_key=idempotency_key or key())
+        return post(ApproveResult, f"{self._path}/approve", approved)
 
     @asks
     def deny(self, reason: str = "", *, idempotency_key: str | None = None) -> Request[None]:

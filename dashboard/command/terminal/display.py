@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from pydantic import JsonValue
 from rich.console import Console, Group
 from rich.live import Live
 from rich.spinner import Spinner
@@ -37,6 +38,8 @@ class WatchedThread:
     text: str = ""
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The calls that run now, by their ids: the call as text, and the time at which it began."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """The tools of the calls that a person was asked about, by the calls' ids."""
 
 
 class RunDisplay:
@@ -95,12 +98,14 @@ class RunDisplay:
                 self._ended(shown, call, event.ts, ("✓", "green"), compact(output))
             case EventType.TOOL_ERROR, {"callId": str(call), "error": str(error)}:
                 self._ended(shown, call, event.ts, ("✗", "red"), error)
-            case EventType.HITL_INTERRUPT, _:
+            case EventType.HITL_INTERRUPT, {"proposedToolCalls": list(calls)}:
                 self._say(shown)
+                shown.asked |= dict(_named(calls))
             case EventType.TOOL_WAITING, {"toolName": str(name), "waitsFor": str(what)}:
                 self._line(shown, ("⏳ ", "yellow"), f"{name} waits for {one_line(what)}")
             case EventType.HITL_RESUME, {"decisions": dict(decisions)}:
-                self._line(shown, ("✋ ", "yellow"), ", ".join(one_line(str(each)) for each in decisions.values()))
+                told = (f"{each} {shown.asked.get(call, '')}".rstrip() for call, each in decisions.items())
+                self._line(shown, ("✋ ", "yellow"), ", ".join(one_line(each) for each in told))
             case EventType.SUBAGENT_COMPLETED, {"childThreadId": str(child), "status": str(status), "result": result}:
                 name = self._threads[child].name if child in self._threads else child
                 mark = ("✓ ", "green") if status == "completed" else ("✗ ", "red")
@@ -192,3 +197,11 @@ def _who(shown: WatchedThread) -> tuple[str, str]:
 
 def _seconds(since: str, until: str) -> float:
     return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
+
+
+def _named(calls: list[JsonValue]) -> Iterator[tuple[str, str]]:
+    """The tools of calls that a person is asked about, with the calls' ids."""
+    for call in calls:
+        match call:
+            case {"toolName": str(name), "callId": str(call_id)}:
+                yield call_id, name

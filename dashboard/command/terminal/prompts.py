@@ -21,7 +21,7 @@ from typing import Protocol
 
 from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput
-from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Respond
+from agency.turn.outcomes import Always, Approve, Decision, Deny, Edit, Happened, Rerun, Respond
 from dashboard.command.terminal.console import err
 from dashboard.command.terminal.display import RunDisplay
 from dashboard.command.terminal.rendering import call_line, compact
@@ -30,19 +30,26 @@ CHOOSE = "approve? (y)es, (a)lways, (e)dit its arguments, (r)espond in its place
 EDIT = "arguments as JSON, or nothing to leave them: "
 REASON = "why not? the model is told: "
 RESPOND = "its result, or nothing to go back: "
+CHOOSE_IN_DOUBT = "it may have happened: (r)un again, (h)appened, and its result, (n)o, do not run it again: "
+HAPPENED = "its result, as JSON or text, or nothing to go back: "
 
 
 class Question:
     def __init__(self, call: PendingToolCall) -> None:
         self._call = call
+        self._in_doubt = call.kind == "in_doubt"
+        self._start = CHOOSE_IN_DOUBT if self._in_doubt else CHOOSE
         self._take = self._choose
-        self.prompt = CHOOSE
+        self.prompt = self._start
         self.decision: Decision | None = None
 
     def take(self, typed: str) -> None:
         self._take(typed.strip())
 
     def _choose(self, typed: str) -> None:
+        if self._in_doubt:
+            self._choose_in_doubt(typed)
+            return
         match typed.lower():
             case "y" | "yes":
                 self.decision = Approve()
@@ -55,7 +62,24 @@ class Question:
             case "e" | "edit":
                 self.prompt, self._take = f"now: {compact(self._call.args)}\n{EDIT}", self._edit
             case _:
-                self.prompt = CHOOSE
+                self.prompt = self._start
+
+    def _choose_in_doubt(self, typed: str) -> None:
+        match typed.lower():
+            case "r" | "run again":
+                self.decision = Rerun()
+            case "h" | "happened":
+                self.prompt, self._take = HAPPENED, self._happened
+            case "n" | "no":
+                self.prompt, self._take = REASON, self._deny
+            case _:
+                self.prompt = self._start
+
+    def _happened(self, typed: str) -> None:
+        if typed:
+            self.decision = parse_happened(typed)
+        else:
+            self.prompt, self._take = self._start, self._choose
 
     def _deny(self, typed: str) -> None:
         self.decision = Deny(typed)
@@ -64,11 +88,11 @@ class Question:
         if typed:
             self.decision = Respond(typed)
         else:
-            self.prompt, self._take = CHOOSE, self._choose
+            self.prompt, self._take = self._start, self._choose
 
     def _edit(self, typed: str) -> None:
         if not typed:
-            self.prompt, self._take = CHOOSE, self._choose
+            self.prompt, self._take = self._start, self._choose
             return
         try:
             self.decision = parse_edit(typed)
@@ -87,6 +111,14 @@ def parse_edit(text: str) -> Edit:
     return Edit(args)
 
 
+def parse_happened(text: str) -> Happened:
+    """What a call came to, as a person typed it: JSON, or else a text."""
+    try:
+        return Happened(json.loads(text))
+    except ValueError:
+        return Happened(text)
+
+
 # Deciders.
 
 
@@ -96,10 +128,11 @@ class Decider(Protocol):
 
 
 class ApproveAll:
-    """Approves every call (`--yes`)."""
+    """Approves every call (`--yes`) but those in doubt, which may have happened and need a person."""
 
     async def decide(self, calls: Sequence[PendingToolCall]) -> dict[str, Decision] | None:
-        return {call.id: Approve() for call in calls}
+        decisions: dict[str, Decision] = {call.id: Approve() for call in calls if call.kind != "in_doubt"}
+        return decisions or None
 
 
 class LeaveWaiting:

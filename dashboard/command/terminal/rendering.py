@@ -121,8 +121,15 @@ def _proposed(call: JsonValue) -> str:
 def call_line(call: PendingToolCall) -> Text:
     """A call that waits for approval."""
     risk = (f"  risk: {call.risk}", "red" if call.risk == "high" else "dim")
+    doubt = ("  in doubt" if call.kind == "in_doubt" else "", "red")
     note = (f"  {one_line(call.note)}" if call.note else "", "dim")
-    return Text.assemble((as_call(call.name, call.args), "bold"), risk, note)
+    return Text.assemble((as_call(call.name, call.args), "bold"), risk, doubt, note)
+
+
+def left_in_doubt(call: PendingToolCall, command: str) -> Text:
+    """What to do about a call that approving leaves waiting, because it may have happened."""
+    what = f"{one_line(call.name)} [{one_line(call.id)}] is in doubt, it may have happened, and goes on waiting: "
+    return Text.assemble(("✋ ", "yellow"), what, f"{command} --rerun, or --happened RESULT")
 
 
 def todo_lines(todos: JsonValue) -> list[Text]:

@@ -16,7 +16,7 @@ from agency.errors import AgencyError, NotFound
 from agency.events import OURS
 from agency.turn.outcomes import Decision
 from agency.turn.state import PauseReason
-from dashboard.gateway.access import Admin, Operator, TheCluster, Viewer
+from dashboard.gateway.access import Admin, AnyPrincipal, Operator, Principal, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import After, AgencyId, Limit
 from dashboard.gateway.problems import refusals
@@ -56,7 +56,9 @@ async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | No
 
 
 @router.post("/approvals", dependencies=[Operator], responses=refusals(404))
-async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody) -> api.DecisionResults:
+async def answer(
+    cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody, principal: AnyPrincipal
+) -> api.DecisionResults:
     """Decide on calls of any of the agency's threads. Decisions on calls that no longer wait as shown are refused."""
     await cluster.agency(agency_id).info()  # raises `NotFound` if there is no such agency
     by_thread: dict[str, dict[str, Decision]] = {}
@@ -67,7 +69,10 @@ async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody)
         except AgencyError as error:
             refused.append(_refused(approval, error))
     rejected = await asyncio.gather(
-        *(_decide(cluster, agency_id, thread, some, body.idempotency_key) for thread, some in by_thread.items())
+        *(
+            _decide(cluster, agency_id, thread, some, body.idempotency_key, principal)
+            for thread, some in by_thread.items()
+        )
     )
     refused += [each for some in rejected for each in some]
     gone = {each.approval_id for each in refused}
@@ -77,7 +82,12 @@ async def answer(cluster: TheCluster, agency_id: AgencyId, body: api.DecideBody)
 
 
 async def _decide(
-    cluster: Cluster, agency_id: str, thread_id: str, decisions: dict[str, Decision], key: str | None
+    cluster: Cluster,
+    agency_id: str,
+    thread_id: str,
+    decisions: dict[str, Decision],
+    key: str | None,
+    principal: Principal,
 ) -> list[api.RefusedDecision]:
     """Send decisions to a thread one by one, so that a refused one does not affect the others; those refused."""
     try:
@@ -88,7 +98,7 @@ async def _decide(
     for approval, decision in decisions.items():
         named = None if key is None else f"{OURS}answer:{_digest(key, approval)}"
         try:
-            await thread.decide({approval: decision}, idempotency_key=named)
+            await thread.decide({approval: decision}, idempotency_key=named, by=principal.name)
         except AgencyError as error:
             refused.append(_refused(approval, error))
     return refused

@@ -13,6 +13,7 @@ from agency.api import bodies as api
 from agency.api.conversation import as_messages
 from agency.api.settling import SettleBody
 from agency.api.tenancy import ThreadSummary
+from agency.approvals.decisions import ApproveResult
 from agency.errors import InvalidInput, WrongState
 from agency.events import OURS
 from agency.metadata import ThreadMetadata
@@ -151,6 +152,7 @@ async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -
         agent_type=found.thread.agent_type,
         model=found.model,
         pending_tool_calls=found.pending_tool_calls or None,
+        unattended_tools=found.unattended_tools,
         **found.more,
     )
     return api.StateAndRun(state=known, run=found.run)
@@ -191,18 +193,20 @@ async def tool_call(
 
 
 @router.post("/agent/{thread_id}/approve", dependencies=[Operator], responses=refusals(404, 409))
-async def approve(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.ApproveBody) -> api.Ok:
+async def approve(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.ApproveBody, principal: AnyPrincipal
+) -> ApproveResult:
     """Decide on calls that wait for approval: on all at once, or on each by its id. Calls that you do not name continue
-    to wait."""
+    to wait, and so do calls in doubt that you do not name: `inDoubt` lists those that `approved` has left."""
     thread = cluster.thread(agency_id, thread_id)
     key = None if body.idempotency_key is None else f"{OURS}approve:{body.idempotency_key}"
     if body.decisions is not None:
-        await thread.decide(body.decisions, idempotency_key=key)
+        await thread.decide(body.decisions, idempotency_key=key, by=principal.name)
     elif body.approved:
-        await thread.approve(body.modified_tool_calls, idempotency_key=key)
+        return await thread.approve(body.modified_tool_calls, idempotency_key=key, by=principal.name)
     else:
-        await thread.deny(body.reason, idempotency_key=key)
-    return api.Ok()
+        await thread.deny(body.reason, idempotency_key=key, by=principal.name)
+    return ApproveResult()
 
 
 @router.post("/agent/{thread_id}/settle", dependencies=[Operator], responses=refusals(404))
