@@ -129,7 +129,7 @@ class Caller:
         try:
             answered = await ask(await self.host(location))
         except RayError:
-            self._hosts.pop(location.host, None)
+            self.forget_host(location.host)
             self._miss(address, location)
             raise
         if isinstance(answered, NotHere):
@@ -159,6 +159,16 @@ class Caller:
             self._hosts[location.host] = handle
         return handle
 
+    def forget_host(self, name: str) -> None:
+        """Look it up anew when it is next needed: it has died, and another one may have its name."""
+        self._hosts.pop(name, None)
+
+    def _forget_hosts(self) -> None:
+        """The hosts of another directory are others, though they have the same names and numbers."""
+        self._hosts.clear()
+        self._locations.clear()
+        self._missed.clear()
+
     async def ask_directory(self, method: str, *args: object) -> Any:
         def call(directory: Handle) -> Awaitable[Any]:
             asked: Awaitable[Any] = getattr(directory, method).remote(*args)
@@ -183,6 +193,7 @@ class Caller:
         except ActorDiedError as error:
             if self.directory is asked:
                 self.directory = await self._successor(asked)
+                self._forget_hosts()
             raise Replaced("there is a new directory") from error
 
     async def _successor(self, dead: Handle) -> Handle:

@@ -44,6 +44,8 @@ class Subscription:
         self._text_last = False  # the last event that has come in is text, which the next may continue
         self._detached = False
         self._error: AgencyError | None = None
+        self.failures = 0
+        """How often it has been looked for since events last came in."""
         self.number = number
         self.address = address
         self.after = after
@@ -61,6 +63,7 @@ class Subscription:
                 self._buffer.append((seq, event))
             self._text_last = seq == 0
             self.after = max(seq, self.after)
+            self.failures = 0
         self._arrived.set()
         if len(self._buffer) > BUFFER and not self._detached:
             self._detached = True
@@ -150,8 +153,10 @@ class Watcher:
 
     async def _attach(self, subscription: Subscription, missed: int) -> None:
         """Follow a thread where it is awake; it is woken if it is not."""
-        waits = RETRIES.delays()
         while subscription.number in self._open:
+            if subscription.failures > 1:  # a thread that has moved is found at once
+                await asyncio.sleep(RETRIES.delay(subscription.failures - 1))
+            subscription.failures += 1
             try:
                 location = await self._caller.locate(subscription.address, missed)
                 host = await self._caller.host(location)
@@ -160,11 +165,16 @@ class Watcher:
                 pulls = self._pulls_from(location.host, host)
                 pulls.followed[subscription.number] = (subscription, location.activation)
                 wanted = {subscription.number: (subscription.address, subscription.after)}
-                await host.follow.remote(self._name, wanted)
+                try:
+                    await host.follow.remote(self._name, wanted)
+                except RayError:
+                    self._caller.forget_host(location.host)
+                    if pulls.followed.pop(subscription.number, None) is None:
+                        return  # the pull has noticed first, and attaches it anew
+                    raise
                 return
             except (RayError, Unavailable) as error:
                 log.info("%s cannot be followed yet: %r", subscription.address, error)
-                await asyncio.sleep(next(waits))
             except AgencyError as error:
                 subscription.fail(error)
                 return
@@ -192,9 +202,11 @@ class Watcher:
                 self._hand_out(pulls, batch)
         except RayError as error:
             log.info("%s has died: %s", pulls.name, type(error).__name__)
+            self._caller.forget_host(pulls.name)
         if self._pulls.get(pulls.name) is pulls:
             del self._pulls[pulls.name]
-        for subscription, activation in pulls.followed.values():
+        lost, pulls.followed = pulls.followed, {}
+        for subscription, activation in lost.values():
             self._background.go(self._attach(subscription, activation))
 
     def _hand_out(self, pulls: _HostPulls, batch: FeedBatch) -> None:

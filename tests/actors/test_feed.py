@@ -219,3 +219,20 @@ async def test_there_is_nothing_before_the_first_event(agency: AgencyHandle) -> 
     with pytest.raises(InvalidInput, match="a number from 0"):
         async with asyncio.timeout(3):
             await anext(follow(thread, after=-1))
+
+
+async def test_who_follows_while_the_hosts_are_replaced_goes_on_with_the_new_ones(install: Install) -> None:
+    """New hosts are numbered from one again: what is known of the old ones by name must be forgotten, at once."""
+    follower = await install()
+    thread = await (await follower.create_agency("bakery")).create_thread("clerk", script(say("one")))
+    events = follow(thread)
+    await read(events, completed)
+    other = await install()
+    await other.stop()
+    other = await install()
+    await other.agency(thread.address.agency).thread(thread.id).invoke(script(say("two")))
+    assert (await read(events, completed))[-1].data["result"] == "two"
+    late = follow(thread)
+    assert sum(map(completed, [*await read(late, completed), *await read(late, completed)])) == 2
+    for each in (events, late):
+        await each.aclose()
