@@ -56,6 +56,10 @@ class Files:
         """The folder of what outlives the agency's threads."""
         return self.folder(agency) / "shelves"
 
+    def overview(self, agency: str) -> Path:
+        """What was said and used in the agency's threads, for searching and for figures."""
+        return self.folder(agency) / "overview.db"
+
     def agencies(self) -> list[str]:
         found = (path.parent.name for path in (self.data_dir / "agencies").glob("*/agency.db"))
         return sorted(name for name in found if _ID.fullmatch(name))

@@ -27,6 +27,7 @@ class ThreadUpdate:
     """What all its runs have used so far."""
     children: Spent = Spent()
     """The same of its children, as far as they have reported."""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +44,4 @@ def update_from_file(address: Address, seen: Glance, head: int = 0) -> ThreadUpd
     """The update that a thread's file gives in the place of a host's; `head` is the seq that its agency knows."""
     lost = head if seen.seq < head else None
     reached = (seen.seq, seen.status, seen.reason, seen.at)
-    return ThreadUpdate(address, seen.born, *reached, lost, spent=seen.spent, children=seen.children)
+    return ThreadUpdate(address, seen.born, *reached, lost, spent=seen.spent, children=seen.children, title=seen.title)

@@ -36,6 +36,8 @@ class ThreadProgress(NamedTuple):
     """What all its runs have used so far, children left out."""
     children: Spent = Spent()
     """What its children and theirs have used, as far as they have reported."""
+    title: str = ""
+    """Empty if it has none yet."""
 
 
 class Runtime(Protocol):

@@ -5,5 +5,6 @@ from middleware.filesystem import filesystem
 from middleware.hitl import hitl
 from middleware.planning import planning
 from middleware.subagents import subagents
+from middleware.title import title
 
-__all__ = ["context", "filesystem", "hitl", "planning", "subagents"]
+__all__ = ["context", "filesystem", "hitl", "planning", "subagents", "title"]

@@ -3,7 +3,7 @@ may spend, when it starts threads by itself, and never calls a model.
 
 It consists of parts, each with its own operations: `catalogue` (blueprints, providers), `threads` and `deletion`,
 `access` (keys), `budget_keeper`, `scheduling` and `journal_feed`. All of them keep what lasts in the agency's one file;
-only `shelves`, which hosts write as well, have a file of their own.
+only `shelves`, which hosts write as well, and the `overview`, which is made of the threads' files, have their own.
 
 What it begins, it finishes: that a thread is to be made or deleted is written down first, so an agency that dies in
 the middle goes on with it when it is next awake.
@@ -26,6 +26,7 @@ from actors.agency.context import AgencyContext, System, checked_name
 from actors.agency.deletion import ThreadDeletion
 from actors.agency.installation import Installation
 from actors.agency.journal_feed import JournalFeed
+from actors.agency.overview import Overview
 from actors.agency.schedules import ENDED
 from actors.agency.scheduling import Scheduler
 from actors.agency.shelves import AgencyShelves
@@ -47,7 +48,8 @@ class Agency:
         self._catalogue = Catalogue(context)
         self._threads = AgencyThreads(context, self._catalogue)
         self._scheduler = Scheduler(context, self._threads)
-        self._deletion = ThreadDeletion(context, accounts, self._scheduler)
+        self._overview = Overview(context)
+        self._deletion = ThreadDeletion(context, accounts, self._scheduler, self._overview)
         self._budget = BudgetKeeper(context, accounts)
         self._feed = JournalFeed(context)
         self._access = Access(context)
@@ -96,6 +98,7 @@ class Agency:
             self._scheduler,
             self._deletion,
             self._shelves,
+            self._overview,
         )
 
     @property
@@ -143,6 +146,7 @@ class Agency:
         self._feed.wake_watchers()
         self._store.mark_all_deleting()
         await self._deletion.delete_marked()
+        await self._overview.stop()
         # The shelves go before the agency's own file, which says that it is being deleted: a directory that dies in
         # between finds it, and deletes the rest.
         await asyncio.to_thread(shutil.rmtree, self._context.files.shelves(self._context.id), ignore_errors=True)
@@ -192,6 +196,7 @@ AGENCY_OPERATIONS: dict[type[object], Mapping[str, Operation]] = {
         Scheduler,
         ThreadDeletion,
         AgencyShelves,
+        Overview,
     )
 }
 _INDEX_OPERATIONS = frozenset(

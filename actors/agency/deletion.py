@@ -11,6 +11,7 @@ import logging
 
 from actors.agency.accounts import Accounts
 from actors.agency.context import AgencyContext
+from actors.agency.overview import Overview
 from actors.agency.scheduling import Scheduler
 from actors.operations import operation
 from agency.children.parcels import Report
@@ -23,11 +24,12 @@ log = logging.getLogger(__name__)
 
 
 class ThreadDeletion:
-    def __init__(self, context: AgencyContext, accounts: Accounts, scheduler: Scheduler) -> None:
+    def __init__(self, context: AgencyContext, accounts: Accounts, scheduler: Scheduler, overview: Overview) -> None:
         self._context = context
         self._store = context.store
         self._accounts = accounts
         self._scheduler = scheduler
+        self._overview = overview
 
     @operation
     async def delete_thread(self, thread_id: str) -> None:
@@ -54,6 +56,8 @@ class ThreadDeletion:
         """Remove a thread's file, and add what it has used to the agency's accounts."""
         address, files = self._context.address(thread_id), self._context.files
         await self._context.installation.end_run(address)
+        if not self._context.deleting:
+            await self._overview.settle(thread_id)
         used = glance(files.of(address)).spent
         files.remove(address)
         latest = await self._context.installation.evict(address)

@@ -26,7 +26,7 @@ _KNOWN = """
     SELECT seq, head FROM threads
     WHERE id = ? AND state <> 'deleting' AND json_extract(metadata, '$.createdAt') <= ?
 """
-_STANDS = "UPDATE threads SET head = ?, status = ?, reason = ?, updated_at = ? WHERE seq = ?"
+_STANDS = "UPDATE threads SET head = ?, status = ?, reason = ?, updated_at = ?, title = ? WHERE seq = ?"
 _END = "SELECT n + last - first FROM journal ORDER BY n DESC LIMIT 1"
 _PAGE = """
     SELECT n, coalesce(id, ''), coalesce(json_extract(metadata, '$.createdAt'), ''), first, last
@@ -118,7 +118,7 @@ def _take(db: sqlite3.Connection, end: int, update: ThreadUpdate) -> int:
             db.execute(sql, {"thread": thread, "seq": update.seq})
     else:
         return end
-    db.execute(_STANDS, (update.seq, update.status, update.reason, update.at, thread))
+    db.execute(_STANDS, (update.seq, update.status, update.reason, update.at, update.title, thread))
     accounts.settle(db, update.address.thread, update.spent, update.children, anew=update.seq < head)
     schedules.note(db, update.address.thread, update.status, update.at)
     return end

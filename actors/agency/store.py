@@ -8,7 +8,7 @@ is kept in memory, so two activations of one agency, should they ever meet, do e
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,11 @@ STEPS = (
     ALTER TABLE threads ADD COLUMN digest TEXT;
     ALTER TABLE schedules ADD COLUMN digest TEXT;
     UPDATE threads SET status = 'registered' WHERE status = 'idle';
+    """,
+    # What threads are called: by themselves (NULL is not known yet, '' is nothing), and by a person.
+    """
+    ALTER TABLE threads ADD COLUMN title TEXT;
+    ALTER TABLE threads ADD COLUMN renamed TEXT;
     """,
 )
 """From nothing to the newest version; a released step is never edited."""
@@ -258,6 +263,20 @@ class AgencyStore:
         )
         return [(seq, _summary(row)) for seq, *row in self.rows(sql, (start, *values, limit))]
 
+    def rename_thread(self, thread_id: str, title: str | None) -> None:
+        """What a person calls it; None is nothing."""
+        self.write(("UPDATE threads SET renamed = ? WHERE id = ?", (title, thread_id)))
+
+    def untitled(self, threads: Sequence[str]) -> list[str]:
+        """Those of these threads whose titles have not been looked up: an earlier release told of them."""
+        wanted = ",".join("?" * len(threads))
+        sql = f"SELECT id FROM threads WHERE id IN ({wanted}) AND title IS NULL AND head > 0"
+        return [thread_id for (thread_id,) in self.rows(sql, threads)]
+
+    def set_titles(self, titles: Mapping[str, str]) -> None:
+        sql = "UPDATE threads SET title = ? WHERE id = ? AND title IS NULL"
+        self.write(*((sql, (title, thread_id)) for thread_id, title in titles.items()))
+
     def counts(self) -> dict[str, int]:
         """How many threads are in each status. The two queries read indexes only."""
         found = dict(self.rows("SELECT status, count(*) FROM threads GROUP BY status"))
@@ -339,11 +358,11 @@ def _put(table: str) -> str:
     )
 
 
-_SUMMARY = "metadata, status, reason, head, updated_at, spent, children"
+_SUMMARY = "metadata, status, reason, head, updated_at, coalesce(renamed, nullif(title, '')), spent, children"
 
 
 def _summary(row: Sequence[Any]) -> ThreadSummary:
-    body, status, reason, head, updated_at, *bodies = row
+    body, status, reason, head, updated_at, title, *bodies = row
     metadata = from_json(body)
     spent, children = (Spent.model_validate_json(each) for each in bodies)
     total = spent + children
@@ -351,6 +370,7 @@ def _summary(row: Sequence[Any]) -> ThreadSummary:
         "status": status,
         "reason": reason,
         "seq": head,
+        "title": title,
         "updatedAt": metadata["createdAt"] if updated_at is None else timestamp(updated_at),
         "tokensUsed": total.usage,
         "costUsd": total.cost_usd,

@@ -31,14 +31,17 @@ from agency.local import HOPELESS
 from agency.messages import Message
 from agency.metadata import ParentInfo, RequestContext, ThreadMetadata
 from agency.schedules.schedule import Schedule, ScheduleInfo
+from agency.secrets import without_secrets
 from agency.store.forking import find_origin
+from agency.store.peek import glance
 from agency.thread.invocation import checked_messages
 from agency.turn.state import Limits, PauseReason, RunStatus
-from agency.wire import Wire
+from agency.wire import Wire, sayable_text
 
 log = logging.getLogger(__name__)
 
 PAGE_MOST = 1_000
+TITLE_MOST = 200
 
 
 class ThreadListing(Wire):
@@ -235,10 +238,21 @@ class AgencyThreads:
     @index_operation
     async def summary(self, thread_id: str) -> ThreadSummary:
         """What a thread is, and what it was doing a moment ago. It is not woken for that."""
+        await self._look_up_titles([thread_id])
         found = self._store.summary(thread_id)
         if found is None:
             raise NotFound(f"agency {self._context.id!r} has no thread {thread_id!r}")
         return found
+
+    @index_operation
+    async def rename_thread(self, thread_id: str, title: str | None) -> ThreadSummary:
+        """Give a thread the title that a person wants; None or a blank one gives it back its own."""
+        if title is not None and len(title) > TITLE_MOST:
+            raise InvalidInput(f"a title has at most {TITLE_MOST} characters")
+        await self.thread(thread_id)
+        wanted = "" if title is None else " ".join(without_secrets(sayable_text(title)).split())
+        self._store.rename_thread(thread_id, wanted or None)
+        return await self.summary(thread_id)
 
     @index_operation
     async def threads(
@@ -259,7 +273,18 @@ class AgencyThreads:
             after, limit + 1, newest_first=newest_first, parent=parent, status=status, reason=reason
         )
         more = found[limit - 1][0] if len(found) > limit else None
+        if titles := await self._look_up_titles([each.id for _, each in found if each.title is None]):
+            found = [(n, each.model_copy(update={"title": titles.get(each.id) or each.title})) for n, each in found]
         return ThreadListing(threads=tuple(summary for _, summary in found[:limit]), next=more)
+
+    async def _look_up_titles(self, threads: Sequence[str]) -> dict[str, str]:
+        """Read the titles of threads of which only an earlier release has told, from their files; the new ones."""
+        if not threads or not (untitled := self._store.untitled(threads)):
+            return {}
+        paths = {each: self._context.files.of(self._context.address(each)) for each in untitled}
+        titles = await asyncio.to_thread(lambda: {each: glance(path).title for each, path in paths.items()})
+        self._store.set_titles(titles)
+        return titles
 
     @index_operation
     async def counts(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from actors.agency.calls import AgencyCalls
 from actors.agency.catalogue import Catalogue
 from actors.agency.deletion import ThreadDeletion
 from actors.agency.keys import Key
+from actors.agency.overview import Overview
 from actors.agency.scheduling import Scheduler
 from actors.agency.shelves import AgencyShelves
 from actors.agency.threads import AgencyThreads
@@ -67,6 +68,9 @@ class AgencyHandle:
     revoke_key = remote(Access.revoke_key, done=NotFound)
     threads = remote(AgencyThreads.threads)
     counts = remote(AgencyThreads.counts)
+    rename_thread = remote(AgencyThreads.rename_thread)
+    search = remote(Overview.search)
+    statistics = remote(Overview.statistics)
     delete_thread = remote(ThreadDeletion.delete_thread, done=NotFound)
     schedules = remote(Scheduler.schedules)
     schedule = remote(Scheduler.schedule)

@@ -40,7 +40,19 @@ Send = Callable[[list[ThreadUpdate], Totals], Awaitable[UpdatesTaken]]
 class TrackedThread:
     """The latest state of one thread, as far as its host knows."""
 
-    __slots__ = ("_sender", "address", "at", "born", "children", "confirmed", "reason", "seq", "spent", "status")
+    __slots__ = (
+        "_sender",
+        "address",
+        "at",
+        "born",
+        "children",
+        "confirmed",
+        "reason",
+        "seq",
+        "spent",
+        "status",
+        "title",
+    )
 
     def __init__(self, sender: UpdateSender, address: Address, born: str) -> None:
         self._sender = sender
@@ -50,10 +62,11 @@ class TrackedThread:
         self.status: RunStatus | None = None
         self.reason: PauseReason | None = None
         self.spent = self.children = Spent()
+        self.title = ""
 
     def advance(self, progress: ThreadProgress) -> None:
         """The thread has committed something."""
-        seq, run, status, reason, events, self.spent, self.children = progress
+        seq, run, status, reason, events, self.spent, self.children, self.title = progress
         changed = status != self.status or reason != self.reason
         if changed and run:
             named = {"agency": self.address.agency, "thread": self.address.thread, "run": run}
@@ -65,7 +78,9 @@ class TrackedThread:
     def update(self) -> ThreadUpdate:
         assert self.status is not None
         reached = (self.seq, self.status, self.reason, self.at)
-        return ThreadUpdate(self.address, self.born, *reached, spent=self.spent, children=self.children)
+        return ThreadUpdate(
+            self.address, self.born, *reached, spent=self.spent, children=self.children, title=self.title
+        )
 
 
 class UpdateSender:

@@ -205,6 +205,16 @@ class ThreadPage(Wire):
     next: int | None = Field(default=None, description="`after` of the next page; null on the last.")
 
 
+class ThreadChange(Body):
+    """What a person calls a thread."""
+
+    model_config = example(title="The order of the Petersens")
+
+    title: Annotated[
+        str | None, Field(max_length=200, description="Null or blank gives the thread its own title back.")
+    ]
+
+
 class AgentState(Wire):
     """The state of an agent. Middleware add fields of their own, such as `todos`, `files` and `subagents`."""
 
@@ -324,6 +334,8 @@ class Approval(Wire):
 
     thread_id: str
     agent_type: str
+    title: str | None = Field(default=None, description="The thread's.")
+    request: str = Field(default="", description="How the latest message that a user wrote to the thread begins.")
     run_id: str
     since: str
     kind: Literal["calls", "limit"] = "calls"

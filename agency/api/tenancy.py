@@ -93,6 +93,9 @@ class BlueprintInfo(Blueprint):
 class ThreadSummary(ThreadMetadata):
     """A thread, what it was last known to be doing, and what it had used by then."""
 
+    title: str | None = None
+    """What a person has named it, else the title that its agent's middleware made, else how its first message begins;
+    None if it has no message yet."""
     status: RunStatus = "registered"
     reason: PauseReason | None = None
     seq: int = 0

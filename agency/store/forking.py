@@ -44,6 +44,9 @@ _MESSAGE = """
     AND json_extract(body, '$.role') = 'user' AND json_extract(body, '$.origin') IS NULL
 """
 
+_SAID = "SELECT 1 FROM messages WHERE json_extract(body, '$.role') = 'user'"
+"""A fork before its first message is about whatever is said in it."""
+
 _KEPT = "SELECT coalesce(max(seq), 0) FROM messages WHERE at < ?1 AND (?2 IS NULL OR seq < ?2)"
 
 
@@ -206,6 +209,7 @@ def _introduce(db: sqlite3.Connection, metadata: ThreadMetadata, seq: int) -> No
     own = {"thread_id": metadata.id, "metadata": metadata.model_dump_json(), "epoch": 0}
     db.executemany("REPLACE INTO meta VALUES (?, ?)", own.items())
     db.execute("DELETE FROM meta WHERE key = 'spent'")
+    db.execute(f"DELETE FROM meta WHERE key = 'title' AND NOT EXISTS ({_SAID})")
     db.execute("UPDATE children SET status = 'canceled', completed_at = ? WHERE status = 'waiting'", (now,))
     db.execute("DELETE FROM kv WHERE owner = 'person_waits'")
     db.execute("UPDATE children SET spent = NULL WHERE spent IS NOT NULL")

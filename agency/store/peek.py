@@ -21,7 +21,7 @@ from agency.errors import NewerStore, NotAThreadStore, StoreError
 from agency.events import Event
 from agency.spending import Spent
 from agency.store import schema, sqlite
-from agency.store.store import event_of
+from agency.store.store import event_of, title_in
 from agency.turn.machine import TurnMachine
 from agency.turn.state import PauseReason, RunStatus, TurnCheckpoint
 
@@ -56,6 +56,7 @@ class Glance:
     """What all its runs have used so far."""
     children: Spent = Spent()
     """The same of its children, as far as they have reported."""
+    title: str = ""
 
 
 _RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
@@ -86,27 +87,32 @@ _EVENTS = f"""
 def glance(path: Path) -> Glance:
     """What a file says of its thread; of one that holds none, nothing."""
     try:
-        (due, seq, calling, status, reason, at, born), spent, children = look(path, _glance)
+        (due, seq, calling, status, reason, at, born), spent, children, title = look(path, _glance)
     except sqlite3.Error:
         return Glance()
-    return Glance(due, seq, bool(calling), status, reason, at, born, spent, children)
+    return Glance(due, seq, bool(calling), status, reason, at, born, spent, children, title)
 
 
-def _glance(db: sqlite3.Connection) -> tuple[tuple[Any, ...], Spent, Spent]:
+def _glance(db: sqlite3.Connection) -> tuple[tuple[Any, ...], Spent, Spent, str]:
     db.execute("BEGIN")  # all of it as it was at one moment
     row: tuple[Any, ...] = db.execute(_GLANCE).fetchone()
     ended = [Spent.model_validate_json(body) for (body,) in db.execute("SELECT value FROM meta WHERE key = 'spent'")]
-    active = [_spent(machine) for (machine,) in db.execute(_ACTIVE)]
+    active = [spent_by(machine) for (machine,) in db.execute(_ACTIVE)]
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version >= CALLS_WAIT and db.execute(_WAITED).fetchone():  # those that a call waits for have ended
         row = (0, *row[1:])
     told = db.execute("SELECT spent FROM children WHERE spent IS NOT NULL") if version >= CHILDREN_TELL else ()
     children = [Spent.model_validate_json(body) for (body,) in told]
-    return row, sum([*ended, *active], Spent()), sum(children, Spent())
+    return row, sum([*ended, *active], Spent()), sum(children, Spent()), _title(db)
 
 
-def _spent(machine: bytes) -> Spent:
-    """What a run in progress had used when it was last written."""
+def _title(db: sqlite3.Connection) -> str:
+    stored = db.execute("SELECT value FROM meta WHERE key = 'title'").fetchone()
+    return title_in(lambda sql: db.execute(sql).fetchall()) if stored is None else str(stored[0])
+
+
+def spent_by(machine: bytes) -> Spent:
+    """What a run had used when it was last written."""
     try:
         stored = TurnCheckpoint.load(machine)
     except ValidationError:  # waking the thread reports it

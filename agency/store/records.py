@@ -55,6 +55,20 @@ def warnings(store: ThreadStore | Draft, n: int) -> list[StoredWarning]:
     return [StoredWarning(**json.loads(str(value))) for (value,) in rows]
 
 
+REQUEST_CHARS = 300
+_REQUEST = """
+    SELECT substr(json_extract(body, '$.content'), 1, ?) FROM messages
+    WHERE json_extract(body, '$.role') = 'user' AND json_extract(body, '$.origin') IS NULL ORDER BY seq DESC LIMIT 1
+"""
+
+
+def latest_request(store: ThreadStore) -> str:
+    """How the latest message that a user wrote begins."""
+    rows = store.query(_REQUEST, (REQUEST_CHARS + 1,))
+    text = str(rows[0][0] or "") if rows else ""
+    return text if len(text) <= REQUEST_CHARS else f"{text[: REQUEST_CHARS - 1]}…"
+
+
 def save_run(draft: Draft, n: int, status: str, machine: bytes) -> None:
     draft.execute("UPDATE runs SET status = ?, machine = ? WHERE n = ?", (status, machine, n))
 

@@ -29,6 +29,7 @@ from agency.messages import Message
 from agency.store import history, schema, sqlite
 from agency.store.draft import Draft, Row, Statement, Value
 from agency.store.sqlite import LOCAL, Storage
+from agency.titles import SET_TITLE, title_of
 
 EVENT_TYPES = tuple(EventType)
 """Events are stored by their place in this list, so new types go to its end."""
@@ -55,6 +56,8 @@ class ThreadStore:
         self.inbox_count = int(str(self.query("SELECT count(*) FROM inbox")[0][0]))
         self.committed_at = 0
         """The time of the latest commit here."""
+        self.title = self._title()
+        """Of the thread; empty if it has none yet."""
 
     @classmethod
     def open(
@@ -140,6 +143,9 @@ class ThreadStore:
         """Write a draft in one transaction. Once this returns, it is on disk and may be published."""
         ts = now_ms()
         statements = list(draft.statements)
+        title = next((str(params[0]) for sql, params in statements if sql == SET_TITLE), self.title)
+        if not title and draft.messages and (title := title_of(draft.messages)):
+            statements.append((SET_TITLE, (title,)))
         if statements and not draft.events:
             statements.append((history.BELONGS_BEFORE, (self.last_seq,)))
         for seq, message in enumerate(draft.messages, self.message_count + 1):
@@ -150,6 +156,7 @@ class ThreadStore:
             statements.append((ADD_EVENT, event_row(seq, ts, draft.run, event)))
         self._write(statements)
         self.committed_at = ts
+        self.title = title
         self.message_count += len(draft.messages)
         self.last_seq += len(draft.events)
         self.inbox_count += len(draft.posted) - (draft.taken or 0)
@@ -211,8 +218,26 @@ class ThreadStore:
             ).fetchall()
         return [event_of(self.thread_id, *row) for row in rows]
 
+    def _title(self) -> str:
+        """As it is stored; of a file of an earlier release, what its first message gives."""
+        if not self.message_count:
+            return ""
+        stored = self.meta("title")
+        return str(stored) if stored is not None else title_in(self.query)
+
     def _max(self, table: Literal["events", "messages"]) -> int:
         return int(str(self.query(f"SELECT coalesce(max(seq), 0) FROM {table}")[0][0]))
+
+
+_FIRST = """
+    SELECT body FROM messages WHERE json_extract(body, '$.role') = 'user' AND json_extract(body, '$.origin') IS NULL
+    ORDER BY seq LIMIT 1
+"""
+
+
+def title_in(query: Callable[[str], Sequence[Row]]) -> str:
+    """The title that the first message of a user in a file gives."""
+    return title_of(Message.model_validate_json(str(body)) for (body,) in query(_FIRST))
 
 
 def stored_message(message: Message) -> str:

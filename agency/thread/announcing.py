@@ -89,7 +89,13 @@ class Announcer:
             if self._last_spent is None or any(event.type in SPENDING for event in happened):
                 self._last_spent = self._spent()
             progress = ThreadProgress(
-                self._store.last_seq, run.id, run.status, run.pause_reason, happened, *self._last_spent
+                self._store.last_seq,
+                run.id,
+                run.status,
+                run.pause_reason,
+                happened,
+                *self._last_spent,
+                self._store.title,
             )
             self._runtime.committed(self._thread, progress)
         except Exception:

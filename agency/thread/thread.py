@@ -423,6 +423,7 @@ class Thread:
             warnings=records.warnings(self._store, stored.n),
             heartbeat_at=max(self._store.committed_at, self._feed.last_text_at),
             compacting=self._driver.compacting,
+            request=records.latest_request(self._store),
         )
         return envelope(self.metadata, stored, beside)
 

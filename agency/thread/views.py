@@ -150,6 +150,8 @@ class RunMeta(Wire):
     warnings: tuple[RunWarning, ...] = ()
     options: RunOptions | None = None
     """What the run has in the place of the blueprint's, without secrets; None if it has nothing."""
+    request: str = ""
+    """How the latest message that a user wrote begins."""
 
 
 class RunEnvelope(Wire):
@@ -211,7 +213,8 @@ def run_end(run_id: str, machine: TurnMachine) -> RunEnd:
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What a run's envelope needs beside the run: its tools, what its children are and have used, the descendant that
-    waits for a person, what it has warned of, when the thread last got anywhere, and whether middleware make room."""
+    waits for a person, what it has warned of, when the thread last got anywhere, whether middleware make room, and how
+    the latest message of a user begins."""
 
     tools: Mapping[str, Tool]
     children: Spent
@@ -220,6 +223,7 @@ class Beside:
     warnings: Sequence[StoredWarning]
     heartbeat_at: int
     compacting: bool
+    request: str
 
 
 def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnvelope:
@@ -264,6 +268,7 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnv
             ),
             warnings=warnings_of(beside.warnings),
             options=_options(run.options),
+            request=beside.request,
         ),
         errors=errors,
         timestamp=now,

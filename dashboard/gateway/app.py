@@ -24,6 +24,7 @@ from dashboard.gateway.routes import (
     inbox,
     installation,
     live,
+    overview,
     pages,
     providers,
     schedules,
@@ -67,7 +68,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)
     problems.install(app)
-    for each in (agencies, blueprints, providers, schedules, spending, inbox, threads, files, shelves, live):
+    for each in (agencies, blueprints, providers, schedules, spending, overview, inbox, threads, files, shelves, live):
         app.include_router(each.router, dependencies=list(SCHEMES))
     for router in routers_of(system):
         app.include_router(router)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal
 
 from pydantic import JsonValue
@@ -10,6 +11,7 @@ from typing_extensions import Unpack
 
 from agency.api import bodies as api
 from agency.api.extensions import Method
+from agency.api.overview import SearchHit, SearchPage, Statistics, StatisticsBy
 from agency.api.tenancy import AgencyInfo, AgencyUsage, Budget, KeyInfo, KeyRole, NewKey, ThreadSummary
 from agency.client.operation import Resource, asks, follows, lists, makes_thread
 from agency.client.request import (
@@ -101,6 +103,23 @@ class AgencyOperations(Resource):
             status=status,
             parent=parent,
         )
+
+    @lists
+    def search(self, query: str) -> Listing[SearchHit]:
+        """The threads in whose titles or messages all these words occur, the best first. Words in quotation marks must
+        follow each other, a word after a minus must not occur, and the last word may be the beginning of one."""
+        return listing(
+            SearchPage, f"{self._path}/search", lambda found: ListPage(found.hits, found.next), q=query, limit=20
+        )
+
+    @asks
+    def statistics(
+        self, by: StatisticsBy = "hour", *, since: datetime | str | None = None, agent: str | None = None
+    ) -> Request[Statistics]:
+        """Runs, tokens, cost, working times and failed calls, hour by hour or day by day, in UTC: since then, or of the
+        last 24 hours or 30 days; with `agent`, of that one alone."""
+        begin = since.isoformat() if isinstance(since, datetime) else since
+        return get(Statistics, f"{self._path}/statistics", {"by": by, "since": begin, "agent": agent})
 
     @follows
     def events(

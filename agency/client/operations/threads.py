@@ -21,6 +21,7 @@ from agency.client.request import (
     body,
     chat,
     delete,
+    encoded,
     get,
     key,
     order,
@@ -44,6 +45,11 @@ class ThreadOperations(Resource):
     def info(self) -> Request[ThreadSummary]:
         """The thread's metadata and status."""
         return get(ThreadSummary, self._path)
+
+    @asks
+    def rename(self, title: str | None) -> Request[ThreadSummary]:
+        """Give the thread another title; None gives it its own title back."""
+        return post(ThreadSummary, self._path, encoded(api.ThreadChange, {"title": title}), method="PATCH")
 
     @asks
     def delete(self) -> Request[None]:

@@ -46,6 +46,8 @@ async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | No
     return api.Approval(
         thread_id=thread.id,
         agent_type=thread.agent_type,
+        title=thread.title,
+        request=envelope.meta.request,
         run_id=envelope.run_id,
         since=thread.updated_at,
         kind="calls" if calls else "limit",

@@ -72,6 +72,14 @@ async def get_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: Thread
     return await cluster.thread(agency_id, thread_id).summary()
 
 
+@router.patch("/agent/{thread_id}", dependencies=[Operator], responses=refusals(404))
+async def rename_thread(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: api.ThreadChange
+) -> ThreadSummary:
+    """Give a thread another title."""
+    return await cluster.agency(agency_id).rename_thread(thread_id, body.title)
+
+
 @router.delete(
     "/agent/{thread_id}",
     status_code=status.HTTP_204_NO_CONTENT,
