@@ -2,8 +2,8 @@
 full-text search, and its figures by the hour and by the day.
 
 It follows the threads' files, and nothing writes to it but what reads them (`overview`): how far each thread has been
-read is in the same transaction as what was found there. So nothing is counted twice and nothing is missing, whoever
-died in between, and old agencies are read like new ones. It is not the agency's file because it is larger than all
+read is in the same transaction as what was found there. So nothing is counted twice and nothing is missing after any
+crash, and old agencies are read like new ones. It is not the agency's file because it is larger than all
 of that, and because reading takes time: it is used in worker threads only, by one connection for each use.
 
 The text of a deleted thread goes. Its figures stay, as what it has used does.

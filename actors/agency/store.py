@@ -8,7 +8,7 @@ is kept in memory, so two activations of one agency, should they ever meet, do e
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -262,20 +262,6 @@ class AgencyStore:
             f"ORDER BY seq {order} LIMIT ?"
         )
         return [(seq, _summary(row)) for seq, *row in self.rows(sql, (start, *values, limit))]
-
-    def rename_thread(self, thread_id: str, title: str | None) -> None:
-        """What a person calls it; None is nothing."""
-        self.write(("UPDATE threads SET renamed = ? WHERE id = ?", (title, thread_id)))
-
-    def untitled(self, threads: Sequence[str]) -> list[str]:
-        """Those of these threads whose titles have not been looked up: an earlier release told of them."""
-        wanted = ",".join("?" * len(threads))
-        sql = f"SELECT id FROM threads WHERE id IN ({wanted}) AND title IS NULL AND head > 0"
-        return [thread_id for (thread_id,) in self.rows(sql, threads)]
-
-    def set_titles(self, titles: Mapping[str, str]) -> None:
-        sql = "UPDATE threads SET title = ? WHERE id = ? AND title IS NULL"
-        self.write(*((sql, (title, thread_id)) for thread_id, title in titles.items()))
 
     def counts(self) -> dict[str, int]:
         """How many threads are in each status. The two queries read indexes only."""

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from actors.agency import thread_titles
 from actors.agency.catalogue import Catalogue
 from actors.agency.context import AgencyContext
 from actors.agency.creation import Creation
@@ -31,17 +32,15 @@ from agency.local import HOPELESS
 from agency.messages import Message
 from agency.metadata import ParentInfo, RequestContext, ThreadMetadata
 from agency.schedules.schedule import Schedule, ScheduleInfo
-from agency.secrets import without_secrets
 from agency.store.forking import find_origin
 from agency.store.peek import glance
 from agency.thread.invocation import checked_messages
 from agency.turn.state import Limits, PauseReason, RunStatus
-from agency.wire import Wire, sayable_text
+from agency.wire import Wire
 
 log = logging.getLogger(__name__)
 
 PAGE_MOST = 1_000
-TITLE_MOST = 200
 
 
 class ThreadListing(Wire):
@@ -247,11 +246,8 @@ class AgencyThreads:
     @index_operation
     async def rename_thread(self, thread_id: str, title: str | None) -> ThreadSummary:
         """Give a thread the title that a person wants; None or a blank one gives it back its own."""
-        if title is not None and len(title) > TITLE_MOST:
-            raise InvalidInput(f"a title has at most {TITLE_MOST} characters")
         await self.thread(thread_id)
-        wanted = "" if title is None else " ".join(without_secrets(sayable_text(title)).split())
-        self._store.rename_thread(thread_id, wanted or None)
+        thread_titles.rename(self._store, thread_id, title)
         return await self.summary(thread_id)
 
     @index_operation
@@ -279,11 +275,11 @@ class AgencyThreads:
 
     async def _look_up_titles(self, threads: Sequence[str]) -> dict[str, str]:
         """Read the titles of threads of which only an earlier release has told, from their files; the new ones."""
-        if not threads or not (untitled := self._store.untitled(threads)):
+        if not threads or not (untitled := thread_titles.untitled(self._store, threads)):
             return {}
         paths = {each: self._context.files.of(self._context.address(each)) for each in untitled}
         titles = await asyncio.to_thread(lambda: {each: glance(path).title for each, path in paths.items()})
-        self._store.set_titles(titles)
+        thread_titles.set_titles(self._store, titles)
         return titles
 
     @index_operation

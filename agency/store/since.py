@@ -1,6 +1,6 @@
 """What a thread's file holds since it was last read: what was said, and the events that figures are made of.
 
-It reads from outside, as `peek` does: nothing is woken, written or waited for. Whoever reads keeps how far it has got.
+It reads from outside, as `peek` does: nothing is woken, written or waited for. The caller keeps how far it has read.
 """
 
 from __future__ import annotations

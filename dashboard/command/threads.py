@@ -65,11 +65,12 @@ def _print(found: list[ThreadSummary]) -> None:
             Text(": ".join(filter(None, (thread.status, thread.reason))), STYLES[thread.status]),
             str(thread.seq),
             moment(thread.updated_at),
+            clean(thread.title or ""),
             "" if (origin := thread.forked_from) is None else f"{origin.thread_id} after {origin.seq}",
         )
         for thread in found
     ]
-    print_table(("thread", "agent", "status", "events", "updated", "fork of"), rows)
+    print_table(("thread", "agent", "status", "events", "updated", "title", "fork of"), rows)
 
 
 @app.command()

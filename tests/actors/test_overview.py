@@ -65,7 +65,7 @@ class Office:
             self.store.thread_made(thread)
         async with open_thread(SYSTEM, self.files.of(address), agent=agent) as opened:
             for message in messages:
-                await opened.send(message)
+                await opened.invoke(message)
                 await opened.wait()
         if told:
             self.tell(thread)

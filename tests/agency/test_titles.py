@@ -58,13 +58,13 @@ async def test_a_thread_keeps_its_title_and_a_middleware_may_set_another(tmp_pat
     path = tmp_path / "t.db"
     async with open_thread(SYSTEM, path, agent="clerk") as thread:
         assert glance(path).title == ""
-        await thread.send("Bake ten rolls")
+        await thread.invoke("Bake ten rolls")
         await thread.wait()
-        await thread.send("And a cake")
+        await thread.invoke("And a cake")
         await thread.wait()
     assert glance(path).title == "Bake ten rolls"
     async with open_thread(NAMING, path) as thread:
-        await thread.send("Anything else?")
+        await thread.invoke("Anything else?")
         run = await thread.wait()
         assert run.meta.request == "Anything else?"
     assert glance(path).title == "Rolls for Monday"
@@ -73,14 +73,14 @@ async def test_a_thread_keeps_its_title_and_a_middleware_may_set_another(tmp_pat
 async def test_a_file_of_an_earlier_release_has_the_title_of_its_first_message(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     async with open_thread(SYSTEM, path, agent="clerk") as thread:
-        await thread.send("Bake ten rolls")
+        await thread.invoke("Bake ten rolls")
         await thread.wait()
     with closing(sqlite3.connect(path)) as db:
         db.execute("DELETE FROM meta WHERE key = 'title'")
         db.commit()
     assert glance(path).title == "Bake ten rolls"
     async with open_thread(SYSTEM, path) as thread:
-        await thread.send("And a cake")
+        await thread.invoke("And a cake")
         await thread.wait()
     assert glance(path).title == "Bake ten rolls"
 
@@ -88,7 +88,7 @@ async def test_a_file_of_an_earlier_release_has_the_title_of_its_first_message(t
 async def test_what_was_said_and_done_is_read_from_where_it_was_left(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     async with open_thread(SYSTEM, path, agent="clerk") as thread:
-        await thread.send("Bake ten rolls")
+        await thread.invoke("Bake ten rolls")
         await thread.wait()
         first = read_since(path, 0, 0)
         assert first is not None
@@ -100,7 +100,7 @@ async def test_what_was_said_and_done_is_read_from_where_it_was_left(tmp_path: P
         nothing = read_since(path, first.seq, first.messages)
         assert nothing is not None
         assert (nothing.said, nothing.counted) == ((), ())
-        await thread.send("And a cake")
+        await thread.invoke("And a cake")
         await thread.wait()
         second = read_since(path, first.seq, first.messages)
         assert second is not None

@@ -281,6 +281,45 @@ def test_threads_are_listed_by_what_they_do(agency: Agency, ledger: Path) -> Non
     assert [each.id for each in agency.threads(status="paused")] == [waiting.id]
     assert list(agency.threads(parent=done.id)) == []
     assert waiting.info().reason == "hitl"
+    (inbox,) = agency.approvals()
+    assert inbox.title == waiting.info().title
+    assert inbox.request.startswith(str(inbox.title)[:10])
+
+
+def test_threads_have_titles_and_are_searched_and_counted(client: Client, agency: Agency) -> None:
+    rolls = agency.create_thread("clerk")
+    assert rolls.info().title is None
+    rolls.invoke(script(say("Ten sourdough rolls, with pleasure.")))
+    rolls.wait(timeout=20)
+    assert str(rolls.info().title).startswith("[{")
+    hit = next(agency.search("sourdough plea"))
+    assert (hit.thread_id, hit.status) == (rolls.id, "completed")
+    assert [part.text for part in hit.snippet if part.match] == ["sourdough", "pleasure"]
+    assert rolls.rename("Rolls for Monday").title == rolls.info().title == "Rolls for Monday"
+    fork = rolls.fork()
+    assert {each.thread_id for each in agency.search("sourdough")} == {rolls.id, fork.id}
+    assert list(client.create_agency("Another").search("sourdough")) == []
+    assert str(rolls.rename(None).title).startswith("[{")
+    fork.delete()
+    assert [each.thread_id for each in agency.search("sourdough")] == [rolls.id]
+    for wrong in ("", "-only", '"" - "'):
+        with pytest.raises(InvalidInput):
+            list(agency.search(wrong))
+    counted = agency.statistics("day")
+    assert counted.spans[-1].runs == counted.total.runs == 1
+    assert [(each.agent_type, each.completed) for each in counted.agents] == [("clerk", 1)]
+    with pytest.raises(InvalidInput, match="1000 hours"):
+        agency.statistics("hour", since="2020-01-01T00:00:00Z")
+
+
+async def test_titles_search_and_figures_awaited(gateway: Server) -> None:
+    async with AsyncClient(gateway.url) as client:
+        agency = await client.create_agency("Bakery")
+        thread = await agency.create_thread("clerk", script(say("Pumpernickel.")))
+        await thread.wait(timeout=20)
+        assert [each.thread_id async for each in agency.search("pumper")] == [thread.id]
+        assert (await thread.rename("Bread")).title == "Bread"
+        assert (await agency.statistics("hour", agent="clerk")).total.runs == 1
 
 
 def test_an_agencys_events_are_those_of_all_its_threads(agency: Agency) -> None:

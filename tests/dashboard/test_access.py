@@ -155,6 +155,9 @@ def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: http
         ("viewer", "GET", f"{at}/events", None, 200),
         ("viewer", "GET", f"{at}/agent/{thread}/state", None, 200),
         ("viewer", "GET", f"{at}/agent/{thread}/run", None, 200),
+        ("viewer", "GET", f"{at}/search?q=hello", None, 200),
+        ("viewer", "GET", f"{at}/statistics?by=day", None, 200),
+        ("operator", "PATCH", f"{at}/agent/{thread}", {"title": "Greetings"}, 200),
         ("operator", "POST", f"{at}/agents", {"agentType": "clerk"}, 201),
         ("operator", "POST", f"{at}/agent/{thread}/invoke", {"messages": message(say("more"))}, 202),
         ("operator", "POST", f"{at}/agent/{thread}/fork", {"afterSeq": 1}, 201),
@@ -243,6 +246,7 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
         "/settle": {"token": "agc.thr.guess"},
         "/fork": {},
         "/agents": {"agentType": "clerk"},
+        "/agent/{thread_id}": {"title": "mine now"},
         "/blueprints": {"name": "clerk", "prompt": "mine now"},
         "/keys": {"name": "mine", "role": "admin"},
     }
@@ -256,7 +260,7 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
             agencies = [theirs, mine] if "{thread_id}" in path else [theirs]
             for agency in agencies:
                 given = None if method in ("GET", "DELETE") else body
-                which = {"path": "/a.txt"} if path.endswith("/file") else None
+                which = {"file": {"path": "/a.txt"}, "search": {"q": "a"}}.get(path.rpartition("/")[2])
                 answer = intruder.request(method, filled.replace("{agency_id}", agency), params=which, json=given)
                 detail = assert_problem(answer, 404, "ERR_NOT_FOUND")
                 unknown = intruder.request(

@@ -113,7 +113,7 @@ def test_a_thread_is_forked_and_the_list_shows_of_which(run: Any, bakery: Agency
     made = json.loads(run("fork", name, "--before", asked, "--json"))
     assert (made["forkedFrom"], made["status"]) == ({"threadId": thread.id, "seq": 1}, "registered")
     rows = [line.split("\t") for line in run("threads", "--agency", bakery.id).splitlines()]
-    assert sorted(row[5] for row in rows) == ["", f"{thread.id} after 1", f"{thread.id} after 1"]
+    assert sorted(row[6] for row in rows) == ["", f"{thread.id} after 1", f"{thread.id} after 1"]
     with pytest.raises(InvalidInput, match="not both"):
         run("fork", name, "--after", "1", "--before", asked)
 
@@ -131,6 +131,11 @@ def test_threads_are_listed_the_newest_first_with_what_they_do(run: Any, bakery:
     found = json.loads(run("threads", "--agency", bakery.id, "--status", "completed", "--json"))
     assert [each["id"] for each in found["agents"]] == [done.id]
     assert len(run("threads", "--limit", "1").splitlines()) == 1
+    assert run("rename", f"{bakery.id}/{done.id}", "The order of Petersen") == "The order of Petersen\n"
+    (hit,) = (line.split("\t") for line in run("search", "petersen", "--agency", bakery.id).splitlines())
+    assert (hit[0], hit[1], hit[3]) == (f"{bakery.id}/{done.id}", *["The order of Petersen"] * 2)
+    (found,) = json.loads(run("search", "petersen", "--agency", bakery.id, "--json"))["hits"]
+    assert (found["threadId"], found["foundIn"]) == (done.id, "title")
 
 
 def test_logs_show_every_event_in_a_line_and_as_json_in_an_object(run: Any, bakery: Agency) -> None:
