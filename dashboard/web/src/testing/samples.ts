@@ -57,6 +57,7 @@ export function threadSummary(id: string, more: Partial<ThreadSummary> = {}): Th
     id,
     agentType: "clerk",
     agencyId: "a",
+    title: null,
     createdAt: "2026-01-01T00:00:00Z",
     updatedAt: "2026-01-01T00:00:00Z",
     request: { userAgent: null, ip: null, referrer: null, origin: null, cf: null },
@@ -123,6 +124,8 @@ export function approval(threadId: string, more: Partial<Approval> = {}): Approv
   return {
     threadId,
     agentType: "worker",
+    title: null,
+    request: "",
     runId: `${threadId}.1`,
     since: "2026-01-01T00:00:00Z",
     kind: "calls",
