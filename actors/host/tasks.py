@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,13 @@ from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from actors.settings import Settings, load_system
 from agency.define.context import ToolContext
+from agency.define.provided import ProvidesNothing, Provision
 from agency.define.tools import Tool
 from agency.errors import Interrupted, ToolError
 from agency.secrets import NoSecret, handed, look_up, without_secrets
 from agency.store.draft import NOTHING, Draft
 from agency.thread.calls import arguments_for, as_outcome, is_doubtful, without_values
+from agency.thread.supply import Supply
 from agency.thread.workers import STOP_GRACE, what_failed
 from agency.turn.outcomes import CallOutcome, Failure
 
@@ -91,23 +94,26 @@ def handed_over(tool: Tool) -> dict[str, str]:
 
 def _run(host: str, settings: Settings, name: str, args: JsonValue, context: ToolContext) -> Ran:
     """In the worker."""
-    tool = load_system(settings).tool(name)
+    system = load_system(settings)
+    tool = system.tool(name)
     values: dict[str, str] = {}
     if tool.secrets:
         handle: Any = ray.get_actor(host, namespace=settings.namespace)
         values = ray.get(handle.secrets_of.remote(name))
     with handed(values):
-        outcome = _outcome(tool, args, context)
+        outcome = _outcome(tool, args, context, system.provision)
+    context.provided = ProvidesNothing()
     context.store.remove_secrets(NOTHING)
     return Ran(outcome, context.store, context.spawned, context.returned_files)
 
 
-def _outcome(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome | ToolError:
+def _outcome(tool: Tool, args: JsonValue, context: ToolContext, provision: Provision) -> CallOutcome | ToolError:
     """A sync tool runs in the worker's main thread, where a cancellation can interrupt it."""
     try:
-        arguments = arguments_for(tool, args, context)
-        result = tool.function(**arguments)
-        return without_values(as_outcome(asyncio.run(result) if tool.is_async else result, context))
+        with asyncio.Runner() as runner, _supplied(tool, context, provision, runner):
+            arguments = arguments_for(tool, args, context)
+            result = tool.function(**arguments)
+            return without_values(as_outcome(runner.run(result) if tool.is_async else result, context))
     except ToolError as error:
         error.args = (without_secrets(str(error)),)
         return error
@@ -115,6 +121,26 @@ def _outcome(tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome |
         raise
     except Exception as error:  # as it is, it might say a secret
         return Failure(kind="execution", message=what_failed(error))
+
+
+@contextmanager
+def _supplied(tool: Tool, context: ToolContext, provision: Provision, runner: asyncio.Runner) -> Iterator[None]:
+    """Give a tool that says so what the system provides, opened in this worker for the time of the call."""
+    if tool.arguments.deps is None:
+        yield
+        return
+
+    async def opened() -> Supply:
+        made = Supply(provision)
+        await made.open()
+        return made
+
+    supply = runner.run(opened())
+    context.provided = supply
+    try:
+        yield
+    finally:
+        runner.run(supply.close())
 
 
 _RUN = ray.remote(_run)

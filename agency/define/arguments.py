@@ -9,7 +9,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import docstring_parser
 from pydantic import (
@@ -48,6 +48,8 @@ class Arguments:
     context_parameter: str | None
     """The parameter that gets the call's `ToolContext`."""
     schema: dict[str, JsonValue]
+    deps: object = None
+    """Of what type `ctx.deps` are to be, as in `ToolContext[Deps]`; None if the function does not say."""
 
     def bind(self, tool: str, args: JsonValue) -> dict[str, Any]:
         """The function's keyword arguments from what a model sent; `InvalidInput` says what is wrong with it."""
@@ -75,6 +77,7 @@ class SchemaArguments:
     schema: Schema
     checker: Draft202012Validator
     context_parameter: ClassVar[str] = "ctx"
+    deps: ClassVar[object] = None
 
     @classmethod
     def of(cls, schema: Mapping[str, JsonValue], where: str) -> SchemaArguments:
@@ -114,6 +117,7 @@ def arguments_of(function: AnyFunction, where: str, caller_locals: Mapping[str, 
     hints = _hints(function, where, caller_locals)
     described = {p.arg_name: p.description for p in docstring_parser.parse(function.__doc__ or "").params}
     contexts: list[str] = []
+    deps: object = None
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -121,8 +125,9 @@ def arguments_of(function: AnyFunction, where: str, caller_locals: Mapping[str, 
             raise DefinitionError(f"{where}: parameter {parameter} must be an ordinary named one")
         if parameter.name not in hints:
             raise DefinitionError(f"{where}: parameter {parameter.name!r} has no type hint")
-        if hints[parameter.name] is ToolContext:
+        if (hint := hints[parameter.name]) is ToolContext or get_origin(hint) is ToolContext:
             contexts.append(parameter.name)
+            deps = next((each for each in get_args(hint) if each is not type(None)), None)
             continue
         name = f"p{len(names)}"
         names[name] = parameter.name
@@ -135,7 +140,7 @@ def arguments_of(function: AnyFunction, where: str, caller_locals: Mapping[str, 
     except (PydanticUserError, PydanticSchemaGenerationError, TypeError, NameError) as error:
         raise DefinitionError(f"{where}: no schema can be built: {str(error).splitlines()[0]}") from error
     assert isinstance(schema, dict)
-    return Arguments(model, names, contexts[0] if contexts else None, schema)
+    return Arguments(model, names, contexts[0] if contexts else None, schema, deps)
 
 
 def _name_in_schema(field: FieldInfo) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, cast
 
 from pydantic import JsonValue
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from agency.children import outbox, rows
 from agency.children.family import cancel_child
@@ -17,6 +18,7 @@ from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.options import NO_OPTIONS, RunOptionFields, RunOptions, as_options
 from agency.define.output import OutputType
 from agency.define.outside import IssuesNone, IssuesTokens, OutsideWait
+from agency.define.provided import Provided, ProvidesNothing
 from agency.errors import ToolError
 from agency.events import subagent_spawned
 from agency.messages import MESSAGE_CHARS, Message
@@ -29,10 +31,12 @@ from agency.store.draft import Draft
 from agency.store.timers import set_timer
 from agency.turn.outcomes import Deferred, WaitsFor
 
+Deps = TypeVar("Deps", default=None)
+
 
 @dataclass(slots=True)
-class ToolContext:
-    """The call that a tool is running for.
+class ToolContext(Generic[Deps]):
+    """The call that a tool is running for. `ToolContext[Deps]` says of what type the system's `deps` are.
 
     `idempotency_key` names this call for ever: it is the same when the call is retried or runs again after a crash.
     `blueprint` is the agent's own, and `config` is in it.
@@ -66,6 +70,13 @@ class ToolContext:
     deferred: set[WaitsFor] = field(default_factory=set)
     """What the call may wait for, by what the tool has asked of this context."""
     sent: int = 0
+    provided: Provided = field(default_factory=ProvidesNothing)
+    """See `deps`."""
+
+    @property
+    def deps(self) -> Deps:
+        """What the system provides, by `AgentSystem.provide`."""
+        return cast(Deps, self.provided.get())
 
     @property
     def config(self) -> Mapping[str, JsonValue]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, Protocol
+from typing import Any, ClassVar, Generic, Literal, Protocol, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from typing_extensions import TypeVar
@@ -24,6 +24,7 @@ from agency.define.blueprint import Blueprint, ModelChoice
 from agency.define.hook_timers import HookTimers
 from agency.define.options import RunOptions
 from agency.define.output import OutputType
+from agency.define.provided import Provided, ProvidesNothing
 from agency.define.tools import Tool
 from agency.errors import InvalidInput
 from agency.messages import Message, ToolCall
@@ -41,10 +42,11 @@ from agency.wire import Wire, explain, sayable_text
 
 Config = TypeVar("Config", default=None)
 Options = TypeVar("Options", default=None)
+Deps = TypeVar("Deps", default=None)
 
 
 @dataclass(slots=True)
-class HookContext(Generic[Config, Options]):
+class HookContext(Generic[Config, Options, Deps]):
     """The thread that a hook is running for. `config` is the middleware's own section of the blueprint's configuration,
     `options` are those that the caller gave it for this run, both validated."""
 
@@ -74,6 +76,13 @@ class HookContext(Generic[Config, Options]):
     """The hook that is running, and the call that it is about."""
     place: Place | None = None
     """Where it asks models from, once it has."""
+    provided: Provided = field(default_factory=ProvidesNothing)
+    """See `deps`."""
+
+    @property
+    def deps(self) -> Deps:
+        """What the system provides, by `AgentSystem.provide`."""
+        return cast(Deps, self.provided.get())
 
     def secret(self, name: str) -> str:
         """The value, now, of a secret that the middleware declares, by its name, or that its configuration refers to.
@@ -262,7 +271,7 @@ class Plan:
         )
 
 
-class Middleware(Generic[Config, Options]):
+class Middleware(Generic[Config, Options, Deps]):
     """Subclass it and define the hooks you need; the others cost nothing.
 
     `config_model` describes the middleware's section of a blueprint's `config`, `options_model` what callers may give
@@ -298,7 +307,7 @@ class Middleware(Generic[Config, Options]):
         """The process is being stopped, and no thread is open any more; or `on_process_open` has failed. The place to
         close what that has opened. It gets 5 seconds, and is not called if the process is killed."""
 
-    async def on_thread_open(self, ctx: HookContext[Config, Options]) -> None:
+    async def on_thread_open(self, ctx: HookContext[Config, Options, Deps]) -> None:
         """The thread was opened, in this process, after `on_init` and `on_process_open`: the place to open what belongs
         to this thread alone, and to register tools that are only known then. If this raises, or takes longer than 5
         seconds, the tools of the middleware are not available to this thread, and it is tried again later."""
@@ -307,58 +316,58 @@ class Middleware(Generic[Config, Options]):
         """The thread leaves this process, or its `on_thread_open` has failed: the place to close what that has opened.
         It gets 5 seconds, and is not called if the process is killed."""
 
-    async def on_init(self, ctx: HookContext[Config, Options]) -> None:
+    async def on_init(self, ctx: HookContext[Config, Options, Deps]) -> None:
         """The thread was opened, in this process: the place to register tools. If this raises, it stays shut."""
 
-    async def on_run_start(self, ctx: HookContext[Config, Options]) -> None:
+    async def on_run_start(self, ctx: HookContext[Config, Options, Deps]) -> None:
         """A run begins: its messages are there, and no model has been asked."""
 
-    async def on_run_end(self, ctx: HookContext[Config, Options], run: RunEnd) -> None:
+    async def on_run_end(self, ctx: HookContext[Config, Options, Deps], run: RunEnd) -> None:
         """A run has ended, however it has. That is on disk, and what this raises changes nothing: it is logged."""
 
-    async def on_tick(self, ctx: HookContext[Config, Options]) -> None:
+    async def on_tick(self, ctx: HookContext[Config, Options, Deps]) -> None:
         """A turn begins."""
 
-    async def on_turn_end(self, ctx: HookContext[Config, Options]) -> Finish | Fail | None:
+    async def on_turn_end(self, ctx: HookContext[Config, Options, Deps]) -> Finish | Fail | None:
         """A turn has ended: its calls have their results, or it was the answer. Return `Finish(value)` or
         `Fail(message)` to end the run here."""
         return None
 
-    async def before_model(self, ctx: HookContext[Config, Options], plan: Plan) -> None:
+    async def before_model(self, ctx: HookContext[Config, Options, Deps], plan: Plan) -> None:
         """The model is about to be called with `plan`."""
 
-    async def on_overflow(self, ctx: HookContext[Config, Options], plan: Plan) -> bool:
+    async def on_overflow(self, ctx: HookContext[Config, Options, Deps], plan: Plan) -> bool:
         """The conversation is too long for the model, which was asked with `plan`. Return True if the next
         `before_model` will leave something out (`plan.forget`): then the model is asked again."""
         return False
 
-    async def on_model_result(self, ctx: HookContext[Config, Options], reply: ModelReply) -> None:
+    async def on_model_result(self, ctx: HookContext[Config, Options, Deps], reply: ModelReply) -> None:
         """The model has replied; nothing of the reply has been done yet. In code mode, also once for each call that
         the code makes, as a reply with that one call; asking for a person refuses it there."""
 
-    async def gate_tool(self, ctx: HookContext[Config, Options], call: ToolCall) -> Deny | Ask | None:
+    async def gate_tool(self, ctx: HookContext[Config, Options, Deps], call: ToolCall) -> Deny | Ask | None:
         """The model wants to make a call. Return `Deny(reason)` to refuse it, which the model is told, or `Ask(…)` to
         have a person approve it first; nothing of its batch has run yet."""
         return None
 
-    async def on_tool_start(self, ctx: HookContext[Config, Options], call: ToolCall) -> None:
+    async def on_tool_start(self, ctx: HookContext[Config, Options, Deps], call: ToolCall) -> None:
         """A call is about to run. Raising fails the call, and it does not run."""
 
-    async def on_tool_result(self, ctx: HookContext[Config, Options], call: ToolCall, result: str) -> None:
+    async def on_tool_result(self, ctx: HookContext[Config, Options, Deps], call: ToolCall, result: str) -> None:
         """A call succeeded."""
 
-    async def on_tool_error(self, ctx: HookContext[Config, Options], call: ToolCall, error: str) -> None:
+    async def on_tool_error(self, ctx: HookContext[Config, Options, Deps], call: ToolCall, error: str) -> None:
         """A call failed."""
 
     async def on_resume(
-        self, ctx: HookContext[Config, Options], reason: str, decisions: Mapping[str, Decision]
+        self, ctx: HookContext[Config, Options, Deps], reason: str, decisions: Mapping[str, Decision]
     ) -> None:
         """A person has decided, lifted a limit, or resumed a run that was paused by hand."""
 
-    async def on_child_report(self, ctx: HookContext[Config, Options], child: ChildReport) -> None:
+    async def on_child_report(self, ctx: HookContext[Config, Options, Deps], child: ChildReport) -> None:
         """A child thread has reported."""
 
-    async def on_timer(self, ctx: HookContext[Config, Options], name: str) -> None:
+    async def on_timer(self, ctx: HookContext[Config, Options, Deps], name: str) -> None:
         """A timer that the middleware has set (`ctx.timers.set`) is due. This is called at least once, also after a
         restart: again, if the process dies before what this has staged is on disk. What it raises is logged."""
 
@@ -377,12 +386,12 @@ class Middleware(Generic[Config, Options]):
         """The agents that the section itself defines. The system checks them like its own."""
         return ()
 
-    async def state(self, ctx: HookContext[Config, Options]) -> dict[str, JsonValue]:
+    async def state(self, ctx: HookContext[Config, Options, Deps]) -> dict[str, JsonValue]:
         """What to add to the thread's state for clients."""
         return {}
 
 
-AnyMiddleware = Middleware[Any, Any]  # each has its own types of configuration and options
+AnyMiddleware = Middleware[Any, Any, Any]  # each has its own types of configuration, options and dependencies
 
 
 def given_to(middleware: Iterable[AnyMiddleware], options: RunOptions) -> dict[str, BaseModel]:

@@ -31,6 +31,7 @@ from agency.define.hooks import AnyMiddleware, Middleware, check_taken, given_to
 from agency.define.middleware_checks import check_definition, section_of
 from agency.define.options import RunOptions, check_size
 from agency.define.output import OutputType, as_schema, is_output_type
+from agency.define.provided import ProvidesDeps, Provision
 from agency.define.running import RunsAgents
 from agency.define.stock import stock_middleware
 from agency.define.tools import Tool, as_tool
@@ -55,7 +56,7 @@ OPEN_PROVIDERS = 200
 """So many entries are kept open; those that were opened first are let go."""
 
 
-class AgentSystem(RunsAgents):
+class AgentSystem(RunsAgents, ProvidesDeps):
     """Agents, tools and middleware that belong together, and the models that they use.
 
     Its methods return the system, so that calls can be chained. What refers to something that it does not have raises
@@ -76,6 +77,7 @@ class AgentSystem(RunsAgents):
         self.default_model = default_model
         self.code_runner = code_runner
         self.observers = Observers()
+        self.provision = Provision()
         self._entries = {name: each for name, each in (providers or {}).items() if isinstance(each, Provider)}
         own = {name: each for name, each in (providers or {}).items() if not isinstance(each, Provider)}
         self._providers: dict[str, Model] = {"demo": DemoModel(), **STOCK, **own}
@@ -266,6 +268,9 @@ class AgentSystem(RunsAgents):
         """Raise `DefinitionError` if threads of an agent could not run; what has no effect may be there."""
         self._check_models(blueprint, providers)
         self._check_mode(blueprint)
+        for tool in self.tools_for(blueprint):
+            if tool.arguments.deps is not None:
+                self.provision.check(f"tool {tool.name!r}", tool.arguments.deps)
         for middleware, config in self.middleware_for(blueprint):
             try:
                 middleware.check(config, {**self._agents, blueprint.name: blueprint})

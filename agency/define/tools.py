@@ -37,7 +37,7 @@ from agency.wire import explain, sayable_text
 RiskRule = Callable[[Mapping[str, Any]], Risk]
 """How risky a call with these arguments is."""
 InDoubt = Literal["report", "ask", "rerun"]
-SchemaCall = Callable[[dict[str, Any], ToolContext], object | Awaitable[object]]
+SchemaCall = Callable[[dict[str, Any], ToolContext[Any]], object | Awaitable[object]]
 """What a tool with a schema runs. It gets the arguments as the model has sent them, and the call's context."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts

@@ -80,7 +80,8 @@ class Surface(Wire):
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """`model` is the name without its provider; `key` is stable across retries after a crash."""
+    """`model` is the name without its provider; `key` is stable across retries after a crash. `agent`, `thread_id` and
+    `run_id` say who is asking."""
 
     model: str
     system: str
@@ -88,6 +89,9 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...]
     params: ModelParams
     key: str
+    agent: str = ""
+    thread_id: str = ""
+    run_id: str = ""
     meter: Meter = field(default_factory=lambda: Meter(), compare=False)
 
 

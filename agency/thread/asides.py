@@ -130,7 +130,7 @@ class Asides:
         await self._check_allowed()
         meter, began = Meter(), now_ms()
         try:
-            reply = await self._caller.reply_aside(model, question, f"{run}.{name}", self._run.seconds_left(), meter)
+            reply = await self._caller.reply_aside(model, question, (run, name), self._run.seconds_left(), meter)
         except ModelError as error:
             why = (error.model_code, without_secrets(sayable_text(str(error))))
             self._charge(run, place, model, began, error.usage or meter.usage, why)

@@ -163,6 +163,7 @@ class CallRunner:
             tokens=self.tokens,
             starting=self._starting,
             options=self._pipeline.options,
+            provided=self._pipeline.provided,
         )
 
     def _declared_by(self, tool: Tool) -> Declared:

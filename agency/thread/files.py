@@ -17,7 +17,7 @@ from agency.store.draft import Draft
 from agency.thread.pipeline import Pipeline, run_hook
 
 Answer = TypeVar("Answer")
-FileRequest = Callable[[AnyFileKeeper, HookContext[Any]], Awaitable[Answer]]
+FileRequest = Callable[[AnyFileKeeper, HookContext[Any, Any, Any]], Awaitable[Answer]]
 
 
 def keeps_files(pipeline: Pipeline) -> bool:

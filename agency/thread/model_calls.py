@@ -138,10 +138,10 @@ class ModelCaller:
         return distinct(await self._respond(lambda: self._request(call, run), seconds_left, deltas))
 
     async def reply_aside(
-        self, name: str, question: AsideQuestion, key: str, seconds_left: float | None, meter: Meter
+        self, name: str, question: AsideQuestion, place: tuple[int, str], seconds_left: float | None, meter: Meter
     ) -> ModelReply:
-        """Ask a model aside, in the same way."""
-        return await self._respond(lambda: self._aside(name, question, key, meter), seconds_left, lambda _: None)
+        """Ask a model aside, in the same way. `place` is the run, and the question's name in it."""
+        return await self._respond(lambda: self._aside(name, question, place, meter), seconds_left, lambda _: None)
 
     async def _respond(
         self, prepare: Callable[[], tuple[Model, ModelRequest]], seconds_left: float | None, on_delta: OnDelta
@@ -220,10 +220,16 @@ class ModelCaller:
             tools=tools,
             params=surface.params.model_copy(update=special) if special else surface.params,
             key=f"{run_id(self._store.thread_id, run)}.{call.id}",
+            agent=self._blueprint.name,
+            thread_id=self._store.thread_id,
+            run_id=run_id(self._store.thread_id, run),
             meter=self.meter,
         )
 
-    def _aside(self, name: str, question: AsideQuestion, key: str, meter: Meter) -> tuple[Model, ModelRequest]:
+    def _aside(
+        self, name: str, question: AsideQuestion, place: tuple[int, str], meter: Meter
+    ) -> tuple[Model, ModelRequest]:
+        run = run_id(self._store.thread_id, place[0])
         model, name = self._system.model(name, self._providers())
         params, tools = question.params, tuple[ToolSpec, ...]()
         if question.output is not None and "structured_output" in capabilities(model, name):
@@ -237,7 +243,10 @@ class ModelCaller:
             messages=question.messages,
             tools=tools,
             params=params,
-            key=f"{self._store.thread_id}.{key}",
+            key=f"{run}.{place[1]}",
+            agent=self._blueprint.name,
+            thread_id=self._store.thread_id,
+            run_id=run,
             meter=meter,
         )
         return model, request

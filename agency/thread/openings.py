@@ -18,9 +18,11 @@ from weakref import WeakKeyDictionary
 
 from agency.backoff import Backoff
 from agency.define.hooks import AnyMiddleware, Middleware, ProcessContext
+from agency.define.provided import Provision
 from agency.define.system import AgentSystem, declared_by
 from agency.errors import HookFailed
 from agency.store.draft import Draft
+from agency.thread.supply import NAME, Supply
 from agency.thread.workers import TimedOut, is_ours, what_failed, within
 
 log = logging.getLogger(__name__)
@@ -118,9 +120,25 @@ class ProcessOpening:
 class ProcessOpenings:
     """The middleware of one system that are open in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, provision: Provision) -> None:
+        self._provision = provision
+        self._supply: tuple[asyncio.AbstractEventLoop, Supply] | None = None
         self._known: dict[str, ProcessOpening] = {}
         self._users = 0
+
+    async def provide(self) -> Supply:
+        """What the system provides, open for this event loop if that is possible now."""
+        loop = asyncio.get_running_loop()
+        if self._supply is None or self._supply[0] is not loop:
+            self._supply = loop, Supply(self._provision)
+        supply = self._supply[1]
+        await supply.open()
+        return supply
+
+    @property
+    def lacks(self) -> Supply | None:
+        """What the system provides, if it is not open."""
+        return self._supply[1] if self._supply is not None and self._supply[1].waiting else None
 
     async def open(self, mw: AnyMiddleware) -> str:
         """Open a middleware, unless it is open or has just failed. Returns the problem, if there is one."""
@@ -142,6 +160,9 @@ class ProcessOpenings:
         loop, known = asyncio.get_running_loop(), list(self._known.values())
         self._known.clear()
         await asyncio.gather(*(each.close() for each in known if each.loop is loop))
+        supply, self._supply = self._supply, None
+        if supply is not None and supply[0] is loop:
+            await supply[1].close()  # last, because middleware may use it
 
 
 _OPENINGS: WeakKeyDictionary[AgentSystem, ProcessOpenings] = WeakKeyDictionary()
@@ -149,7 +170,7 @@ _OPENINGS: WeakKeyDictionary[AgentSystem, ProcessOpenings] = WeakKeyDictionary()
 
 def openings_of(system: AgentSystem) -> ProcessOpenings:
     """Those of a system, in this process."""
-    return _OPENINGS.setdefault(system, ProcessOpenings())
+    return _OPENINGS.setdefault(system, ProcessOpenings(system.provision))
 
 
 async def try_openings(system: AgentSystem) -> dict[str, str]:
@@ -158,10 +179,11 @@ async def try_openings(system: AgentSystem) -> dict[str, str]:
     wanted, openings = [mw for mw in system.middleware if opens(mw)], openings_of(system)
     openings.hold()
     try:
+        supplied = {NAME: (await openings.provide()).problem} if system.provision.factory is not None else {}
         problems = await asyncio.gather(*(openings.open(mw) for mw in wanted))
     finally:
         await openings.release()
-    return {mw.name: problem for mw, problem in zip(wanted, problems, strict=True)}
+    return {**supplied, **{mw.name: problem for mw, problem in zip(wanted, problems, strict=True)}}
 
 
 class ThreadOpenings:
@@ -179,16 +201,26 @@ class ThreadOpenings:
         self._on_open = on_open
         self._on_close = on_close
         self._openings = {mw.name: Opening(mw.name, "thread") for mw in self._middleware}
-        self.waiting = bool(self._middleware)
+        self._closed = bool(self._middleware)
+
+    @property
+    def waiting(self) -> bool:
         """Whether something is not open."""
+        return self._closed or self._process.lacks is not None
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Why middleware are not open, by their names."""
-        return {name: each.problem for name, each in self._openings.items() if each.problem} if self.waiting else {}
+        """Why middleware, or what the system provides, are not open, by their names."""
+        lacks = self._process.lacks
+        found = {} if lacks is None or not lacks.problem else {NAME: lacks.problem}
+        if self._closed:
+            found |= {name: each.problem for name, each in self._openings.items() if each.problem}
+        return found
 
     async def open(self, draft: Draft) -> None:
         """Open what is not open and may be tried. What the hooks write goes to the draft."""
+        if self._process.lacks is not None:
+            await self._process.provide()
         closed = [mw for mw in self._middleware if not self._openings[mw.name].is_open]
         problems = await asyncio.gather(*(self._process.open(mw) for mw in closed))
         for mw, problem in zip(closed, problems, strict=True):
@@ -197,7 +229,7 @@ class ThreadOpenings:
                 opening.problem = problem
             elif opening.due:
                 await self._open(mw, opening, draft)
-        self.waiting = not all(each.is_open for each in self._openings.values())
+        self._closed = not all(each.is_open for each in self._openings.values())
 
     async def _open(self, mw: AnyMiddleware, opening: Opening, draft: Draft) -> None:
         mark = draft.mark()

@@ -22,6 +22,7 @@ from agency.define.asides import AsksModels, AsksNothing
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd, given_to
 from agency.define.options import NO_OPTIONS, RunOptions, ToolFilter
+from agency.define.provided import Provided, ProvidesNothing
 from agency.define.system import declared_by
 from agency.define.tools import Tool
 from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
@@ -124,6 +125,9 @@ class Pipeline:
         self.tools = {tool.name: tool for tool in tools}
         self._given = frozenset(self.tools)
         self.risk = RiskWatch(self.middleware, blueprint, self.tools, policy)
+        self.provided: Provided = ProvidesNothing()
+        """What tools and hooks get as `ctx.deps`."""
+        self._process = process
         self._openings = ThreadOpenings(self.middleware, process, self._on_thread_open, self._on_thread_close)
 
     @property
@@ -145,6 +149,10 @@ class Pipeline:
         return self._shapes_calls or self._openings.waiting
 
     # What middleware keep open.
+
+    async def provide(self) -> None:
+        """Open what the system provides, if it is not open in this process."""
+        self.provided = await self._process.provide()
 
     async def open(self, draft: Draft) -> None:
         """Let middleware open what they need, those that are not open yet. None of them keeps the thread shut."""
@@ -339,7 +347,7 @@ class Pipeline:
         said = (mw.decision_ms(self._configs[mw.name]) for mw in self.middleware)
         return next((each for each in said if each is not None), self._policy().timeout_ms)
 
-    def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any, Any]:
+    def context(self, mw: AnyMiddleware, draft: Draft, run_id: str | None = None) -> HookContext[Any, Any, Any]:
         """What a hook of this middleware gets; `run_id` is None outside of a run."""
         return HookContext(
             thread=self._thread,
@@ -357,6 +365,7 @@ class Pipeline:
             owner=mw.name,
             secrets=self._secrets[mw.name],
             asks=self.asks,
+            provided=self.provided,
         )
 
     def _register(self, mw: AnyMiddleware, tool: Tool) -> None:
@@ -377,8 +386,8 @@ class Pipeline:
 
 async def run_hook(
     name: str,
-    hook: Callable[Concatenate[HookContext[Any, Any], Given], Awaitable[Result]],
-    ctx: HookContext[Any, Any],
+    hook: Callable[Concatenate[HookContext[Any, Any, Any], Given], Awaitable[Result]],
+    ctx: HookContext[Any, Any, Any],
     *args: Given.args,
     **kwargs: Given.kwargs,
 ) -> Result:

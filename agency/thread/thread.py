@@ -158,6 +158,7 @@ class Thread:
         draft = self._store.draft()
         if self._store.last_seq == 0:
             draft.emit(events.thread_created(self.metadata.agent_type))
+        await self._pipeline.provide()
         await self._pipeline.on_init(draft)
         if self._store.last_seq == 0:
             self._pipeline.risk.check(self._system.guards)

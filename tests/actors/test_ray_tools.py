@@ -45,6 +45,17 @@ def kept(cluster: Cluster, thread: ThreadHandle) -> list[str]:
         return [value for (value,) in db.execute("SELECT value FROM kv WHERE owner = 'crunch'")]
 
 
+async def test_what_the_system_provides_is_opened_in_the_host_and_in_the_task(
+    cluster: Cluster, agency: AgencyHandle
+) -> None:
+    thread = await agency.create_thread("clerk", script(calls(("grind", {}), ("grind_in_a_task", {})), say("done")))
+    assert (await thread.wait(PATIENCE)).data == "done"
+    in_host, in_task = await results(thread)
+    hosts = [host.pid for host in (await cluster.status()).hosts]
+    assert int(in_host.removeprefix("ground in ")) in hosts
+    assert int(in_task.removeprefix("ground in ")) not in (*hosts, os.getpid())
+
+
 async def test_a_tool_runs_in_a_process_of_its_own_and_writes_with_its_result(
     cluster: Cluster, agency: AgencyHandle, ledger: Path
 ) -> None:

@@ -82,6 +82,19 @@ async def test_a_run_can_be_awaited_and_is_text_unless_something_else_was_asked_
     assert made.output == "Hello."
 
 
+async def test_a_model_is_told_who_asks() -> None:
+    asked: list[ModelRequest] = []
+
+    def script(request: ModelRequest) -> str:
+        asked.append(request)
+        return "Hello."
+
+    made = await system_of(script).run("editor", "Say hello.")
+
+    (request,) = asked
+    assert (request.agent, request.thread_id, request.run_id) == ("editor", made.thread.thread.id, made.run.run_id)
+
+
 async def test_a_value_by_a_json_schema_is_plain_json() -> None:
     made = await system_of(['{"n": 1}']).run("editor", "Count.", output={"type": "object", "required": ["n"]})
 

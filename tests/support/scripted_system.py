@@ -11,6 +11,9 @@ import json
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -276,6 +279,36 @@ def shelve_in_a_task(shelf: str, path: str, text: str, ctx: ToolContext) -> str:
     return ctx.shelf(shelf).blocking.write(path, text).version
 
 
+@dataclass
+class Mill:
+    """What the system provides: it is open in one process, while a thread or a task uses it."""
+
+    pid: int
+    is_open: bool = True
+
+    def grind(self) -> str:
+        return f"ground in {self.pid}" if self.is_open and self.pid == os.getpid() else "nothing"
+
+
+@asynccontextmanager
+async def open_mill() -> AsyncIterator[Mill]:
+    mill = Mill(os.getpid())
+    yield mill
+    mill.is_open = False
+
+
+@tool
+async def grind(ctx: ToolContext[Mill]) -> str:
+    """Use what the system provides."""
+    return ctx.deps.grind()
+
+
+@tool(ray={"num_cpus": 1})
+def grind_in_a_task(ctx: ToolContext[Mill]) -> str:
+    """Use what the system provides, in a Ray task."""
+    return ctx.deps.grind()
+
+
 system = (
     AgentSystem("script:any", providers={"script": ScriptModel(), "priced": PricedModel()})
     .defaults()
@@ -299,6 +332,9 @@ system = (
     .add_tool(await_payment_in_a_task)
     .add_tool(shelve)
     .add_tool(shelve_in_a_task)
+    .add_tool(grind)
+    .add_tool(grind_in_a_task)
+    .provide(factory=open_mill)
     .add_agent(name="clerk", description="Does what it is told.", prompt="clerk")
     .add_agent(name="worker", description="Does parts of it.", prompt="worker")
     .add_agent(name="broker", description="Does it at a price.", prompt="broker", model="priced:any")
