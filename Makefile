@@ -14,7 +14,7 @@ NODE_IS_NEW := node -e 'const [major, minor] = process.versions.node.split(".").
 NPM := cd $(WEB) && PATH="$(CURDIR)/$(BIN):$$PATH" npm --no-update-notifier
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down test test-quick browser check docs format bench clean
+.PHONY: help setup tools up down test test-quick browser check docs format bench dist clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,5 +87,20 @@ bench: tools ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.actors
 	$(BIN)/python -m benchmarks.gateway
 
+# The environment in which the wheel is tried has nothing but the wheel and what it asks for.
+.venv/.dist: .venv/.ready
+	$(PIP) -e '.[dist]'
+	@touch $@
+
+dist: setup .venv/.dist $(API_TYPES) ## build wheel, sdist and TypeScript client into dist/, and try them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . >/dev/null
+	$(NPM) run --silent client -- "$$(../../$(BIN)/python -c 'from importlib.metadata import version; print(version("agency"))')" ../../dist
+	$(PYTHON) -m venv dist/empty
+	dist/empty/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	dist/empty/bin/python -P tests/support/smoke.py
+	rm -rf dist/empty
+	@ls dist
+
 clean: ## remove what was made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist $(API_TYPES) site
+	rm -rf dist dashboard/web/client/dist .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist $(API_TYPES) site

@@ -26,7 +26,7 @@ const onlyRequires = (each) => Object.keys(each).join() === "required";
 
 const ast = await openapiTS(withoutRequiredChoices(await json(process.stdin)), {
   defaultNonNullable: false, // a field of a request that has a default may be left out
-  inject: 'import type { Json } from "@/api/json";\n',
+  inject: 'import type { Json } from "./json";\n',
   // Any JSON has an empty schema, which would become `unknown`.
   transform: (_schema, { path }) => (path === JSON_VALUE ? ts.factory.createTypeReferenceNode("Json") : undefined),
 });

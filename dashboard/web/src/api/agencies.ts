@@ -1,62 +1,29 @@
 // Agencies, their blueprints, keys, usage, budget and policy.
 
-import { ifThere, path, request } from "@/api/client";
-import type {
-  Agency,
-  AgencyUsage,
-  Blueprint,
-  BlueprintChange,
-  Key,
-  KeyRole,
-  KeyWithSecret,
-  Limits,
-  Policy,
-} from "@/api/types";
+import { client, ifThere } from "@/api/client";
+import type { BlueprintChange, KeyRole, Limits, Policy } from "@/api/types";
 
-const MOST = 500;
-
-export const listAgencies = async (): Promise<Agency[]> =>
-  (await request<{ agencies: Agency[] }>("/agencies", { query: { limit: MOST } })).agencies;
-
+export const listAgencies = () => client.agencies();
 export const createAgency = (body: { name: string; idempotencyKey: string }) =>
-  request<Agency>("/agencies", { method: "POST", body });
-
-export const renameAgency = (agency: string, name: string) =>
-  request<Agency>(path`/agency/${agency}`, { method: "PATCH", body: { name } });
-
-export const deleteAgency = (agency: string) => request<void>(path`/agency/${agency}`, { method: "DELETE" });
-
-export const getUsage = (agency: string) => request<AgencyUsage>(path`/agency/${agency}/usage`);
-
-export const putBudget = (agency: string, budget: Limits) =>
-  request<AgencyUsage>(path`/agency/${agency}/budget`, { method: "PUT", body: budget });
+  client.createAgency(body.name, body.idempotencyKey);
+export const renameAgency = (agency: string, name: string) => client.agency(agency).rename(name);
+export const deleteAgency = (agency: string) => client.agency(agency).delete();
+export const getUsage = (agency: string) => client.agency(agency).usage();
+export const putBudget = (agency: string, budget: Limits) => client.agency(agency).setBudget(budget);
 
 /** Null where the gateway has no policies. */
-export const getPolicy = (agency: string) => ifThere(request<Policy>(path`/agency/${agency}/policy`));
-
-export const putPolicy = (agency: string, policy: Policy) =>
-  request<Policy>(path`/agency/${agency}/policy`, { method: "PUT", body: policy });
+export const getPolicy = (agency: string) => ifThere(client.agency(agency).policy());
+export const putPolicy = (agency: string, policy: Policy) => client.agency(agency).setPolicy(policy);
 
 // Blueprints.
 
-export const listBlueprints = async (agency: string): Promise<Blueprint[]> =>
-  (await request<{ blueprints: Blueprint[] }>(path`/agency/${agency}/blueprints`, { query: { limit: MOST } }))
-    .blueprints;
-
-/** Of one that is there, what is not given stays as it was. */
+export const listBlueprints = (agency: string) => client.agency(agency).blueprints();
 export const putBlueprint = (agency: string, blueprint: BlueprintChange) =>
-  request<Blueprint>(path`/agency/${agency}/blueprints`, { method: "POST", body: blueprint });
-
-export const deleteBlueprint = (agency: string, name: string) =>
-  request<void>(path`/agency/${agency}/blueprints/${name}`, { method: "DELETE" });
+  client.agency(agency).putBlueprint(blueprint);
+export const deleteBlueprint = (agency: string, name: string) => client.agency(agency).deleteBlueprint(name);
 
 // Keys.
 
-export const listKeys = async (agency: string): Promise<Key[]> =>
-  (await request<{ keys: Key[] }>(path`/agency/${agency}/keys`, { query: { limit: MOST } })).keys;
-
-export const createKey = (agency: string, name: string, role: KeyRole) =>
-  request<KeyWithSecret>(path`/agency/${agency}/keys`, { method: "POST", body: { name, role } });
-
-export const revokeKey = (agency: string, key: string) =>
-  request<void>(path`/agency/${agency}/keys/${key}`, { method: "DELETE" });
+export const listKeys = (agency: string) => client.agency(agency).keys();
+export const createKey = (agency: string, name: string, role: KeyRole) => client.agency(agency).createKey(name, role);
+export const revokeKey = (agency: string, key: string) => client.agency(agency).revokeKey(key);

@@ -1,8 +1,8 @@
 // What middleware bring: panels that the page shows without knowing them, and requests to their routes.
 
-import { path, request } from "@/api/client";
+import { client, path, request } from "@/api/client";
 import { useLoad } from "@/api/hooks";
-import type { Extension, ExtensionPanel, ExtensionRoute, Json, JsonObject } from "@/api/types";
+import type { ExtensionPanel, ExtensionRoute, Json, JsonObject } from "@/api/types";
 
 export interface NamedPanel {
   /** In the page's address. */
@@ -12,8 +12,7 @@ export interface NamedPanel {
 }
 
 async function loadPanels(): Promise<NamedPanel[]> {
-  const { extensions } = await request<{ extensions: Extension[] }>("/extensions");
-  return extensions.flatMap(({ name, panels }) =>
+  return (await client.extensions()).flatMap(({ name, panels }) =>
     panels.map((panel) => ({ id: `${name}.${panel.name}`, extension: name, panel })),
   );
 }

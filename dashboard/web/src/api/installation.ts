@@ -1,7 +1,6 @@
-import { request } from "@/api/client";
-import type { Health, InstallationStatus } from "@/api/types";
+import { client } from "@/api/client";
 
 /** Only for the installation's owner. */
-export const getStatus = () => request<InstallationStatus>("/status");
+export const getStatus = () => client.status();
 
-export const getHealth = () => request<Health>("/healthz");
+export const getHealth = () => client.health();

@@ -6,13 +6,3 @@ export const secret = {
   set: (text: string): void => sessionStorage.setItem(KEPT_AS, text),
   clear: (): void => sessionStorage.removeItem(KEPT_AS),
 };
-
-/** Headers are bytes, and the gateway reads them as UTF-8. */
-function asBytes(text: string): string {
-  return String.fromCharCode(...new TextEncoder().encode(text));
-}
-
-export function authorization(): Record<string, string> {
-  const kept = secret.get();
-  return kept ? { Authorization: `Bearer ${asBytes(kept)}` } : {};
-}

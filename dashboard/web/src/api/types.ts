@@ -2,8 +2,8 @@
 // by `make tools`), so that they cannot drift: a field that the gateway gains or loses shows up here, or in `tsc`.
 // Only what the document does not describe is written by hand: which events are stored, and deltas.
 
-import type { Json, JsonObject } from "@/api/json";
-import type { components, paths } from "@/api/schema.gen";
+import type { Json, JsonObject } from "./json";
+import type { components, paths } from "./schema.gen";
 
 type Schemas = components["schemas"];
 

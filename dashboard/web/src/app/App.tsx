@@ -1,9 +1,9 @@
 import { LucideProvider } from "lucide-react";
 import { useEffect, useState } from "react";
 import { agencies, loadAgencies } from "@/agencies/agencyList";
+import { retryAll } from "@/api/connection";
 import { Shell } from "@/app/Shell";
 import { SignIn } from "@/app/SignIn";
-import { retryAll } from "@/live/connection";
 import { closeAll } from "@/live/hooks";
 import { useStore } from "@/live/store";
 import { Boundary } from "@/ui/Boundary";

@@ -3,11 +3,11 @@
 // The list says where each thread stands, up to an event's number; the agency's feed says what has happened since.
 
 import { listBlueprints } from "@/api/agencies";
-import { path } from "@/api/client";
+import { openSocket, path } from "@/api/client";
+import { Connection, type ConnectionStatus, type Open } from "@/api/connection";
 import { asProblem, type Problem } from "@/api/problem";
 import * as api from "@/api/threads";
 import type { AgencyEvent, Approval, Blueprint, PauseReason, ThreadListing, ThreadSummary } from "@/api/types";
-import { Connection, type ConnectionStatus, type Open } from "@/live/connection";
 import { Refresh } from "@/live/refresh";
 import { eachFrame, Store } from "@/live/store";
 
@@ -91,7 +91,7 @@ export class AgencyStore extends Store<AgencyNow> {
       opened: () => this.reload(), // for what has happened between the list and the opening
       received: (event) => this.#receive(event as AgencyEvent),
       changed: () => this.update({ connection: this.#connection.status, problem: this.#connection.problem }),
-      ...(source.open ? { open: source.open } : {}),
+      open: source.open ?? openSocket,
     });
     this.#timer = setInterval(() => this.get().connection === "open" && !isHidden() && this.reload(), AGAIN_MS);
   }

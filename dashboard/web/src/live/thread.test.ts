@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Socket } from "@/api/connection";
 import { Problem } from "@/api/problem";
 import type { AgentState, Incoming, Message, RunEnvelope, RunState, ThreadEvent } from "@/api/types";
-import type { Socket } from "@/live/connection";
 import { ThreadStore } from "@/live/thread";
 
 /** A gateway with one thread, in memory: what it has stored, and the sockets that it has open. */

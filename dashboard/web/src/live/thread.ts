@@ -3,7 +3,9 @@
 // Events say that something has changed, the state what it is now: after events it is loaded again. Text streams in
 // pieces that are stored nowhere; it is shown until the message that it became is in the state.
 
-import { path } from "@/api/client";
+import { openSocket, path } from "@/api/client";
+import { Connection, type ConnectionStatus, type Open } from "@/api/connection";
+import { append, EMPTY, hear, isStored, type Log, lastSeq, prepend, type Speech } from "@/api/log";
 import { newKey, Once } from "@/api/once";
 import { asProblem, type Problem } from "@/api/problem";
 import * as api from "@/api/threads";
@@ -18,8 +20,6 @@ import type {
   ThreadSummary,
   When,
 } from "@/api/types";
-import { Connection, type ConnectionStatus, type Open } from "@/live/connection";
-import { append, EMPTY, hear, isStored, type Log, lastSeq, prepend, type Speech } from "@/live/log";
 import { Refresh } from "@/live/refresh";
 import { eachFrame, Store } from "@/live/store";
 import { noteTitle } from "@/live/titles";
@@ -117,7 +117,7 @@ export class ThreadStore extends Store<ThreadNow> {
       prepare: () => this.#prepare(),
       received: (message) => this.#receive(message as Incoming),
       changed: () => this.update({ connection: this.#connection.status, problem: this.#connection.problem }),
-      ...(source.open ? { open: source.open } : {}),
+      open: source.open ?? openSocket,
     });
   }
 

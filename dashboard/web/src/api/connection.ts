@@ -5,8 +5,7 @@
 // a socket failed, but a failure of `prepare()` does: the gateway is away, which passes, or it has refused, which ends
 // the connection.
 
-import { socketAddress } from "@/api/client";
-import { Problem } from "@/api/problem";
+import { Problem } from "./problem";
 
 const DELAY_FIRST = 300;
 const DELAY_MOST = 8_000;
@@ -29,15 +28,13 @@ export interface Socket {
 
 export type Open = (address: string) => Promise<Socket>;
 
-const openSocket: Open = async (address) => new WebSocket(await socketAddress(address)) as unknown as Socket;
-
 interface ConnectionUse {
   address(): string;
   prepare(): Promise<unknown>;
   opened?(): void;
   received(message: unknown): void;
   changed(): void;
-  open?: Open;
+  open: Open;
 }
 
 const connections = new Set<Connection>();
@@ -109,7 +106,7 @@ export class Connection {
 
   /** Read until the socket is closed: for how long it was open. */
   async #listen(): Promise<number> {
-    const socket = await (this.#use.open ?? openSocket)(this.#use.address());
+    const socket = await this.#use.open(this.#use.address());
     this.#socket = socket;
     if (this.#closed) this.#hangUp();
     let since = Number.POSITIVE_INFINITY;

@@ -1,6 +1,6 @@
 // A thread's stored events in memory: always one unbroken piece, from `first` to `last`.
 
-import type { Incoming, ThreadEvent } from "@/api/types";
+import type { Incoming, ThreadEvent } from "./types";
 
 export interface Log {
   /** In the order of their seq, without a gap. */

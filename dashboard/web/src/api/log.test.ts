@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { append, EMPTY, hear, lastSeq, prepend } from "@/api/log";
 import type { ThreadEvent } from "@/api/types";
-import { append, EMPTY, hear, lastSeq, prepend } from "@/live/log";
 
 function event(seq: number): ThreadEvent {
   return { threadId: "t", seq, ts: "2026-01-01T00:00:00Z", type: "run.tick", data: {} };

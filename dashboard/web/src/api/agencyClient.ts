@@ -1,0 +1,361 @@
+// The client: agencies and threads of a gateway as objects, one method a route. The page uses it, and so may any other
+// program in TypeScript: `client/` makes a package of it.
+//
+//   const client = new AgencyClient({ url: "http://127.0.0.1:8000", secret: process.env.AGENCY_SECRET });
+//   const thread = await client.agency("demo").create("manager", "Should we deliver on the same day?");
+//   for await (const event of thread.events()) console.log(event.type);
+
+import { followAgency, followThread } from "./events";
+import { newKey } from "./once";
+import { Problem } from "./problem";
+import { ABSENT, type ShelfContent, shelfAddress, versionHeaders } from "./shelfEntries";
+import { path, Transport, type TransportOptions } from "./transport";
+import type {
+  Agency,
+  AgencyEvent,
+  AgencyUsage,
+  AnswerOf,
+  Approval,
+  Blueprint,
+  BlueprintChange,
+  BodyOf,
+  Decision,
+  DecisionsTaken,
+  Extension,
+  FileEntry,
+  Health,
+  Incoming,
+  InstallationStatus,
+  Key,
+  KeyRole,
+  KeyWithSecret,
+  Limits,
+  NewSchedule,
+  NewThread,
+  Policy,
+  RunEnvelope,
+  RunStatus,
+  Schedule,
+  ScheduleChange,
+  ScheduleRun,
+  ShelfEntry,
+  ShelfInfo,
+  StateAndRun,
+  ThreadEvent,
+  ThreadListing,
+  ThreadMetadata,
+  ThreadOperation,
+  ThreadSummary,
+} from "./types";
+
+/** Of lists that the gateway gives in pages and that are short: so many at once. */
+const MOST = 500;
+const SHELF_PAGE = 1_000;
+
+const ENDS = new Set(["agent.completed", "agent.error", "run.canceled", "run.paused"]);
+const AT_WORK = new Set<RunStatus>(["registered", "running"]);
+
+export interface ThreadQuery {
+  after?: number | null;
+  limit?: number;
+  parent?: string;
+  status?: RunStatus;
+  order?: "newest" | "oldest";
+}
+
+/** Where live events begin, and what ends them. */
+export interface Following {
+  /** The number of the last event that you have; from the first event on unless given. */
+  after?: number;
+  signal?: AbortSignal;
+}
+
+export class AgencyClient {
+  readonly transport: Transport;
+
+  constructor(options: TransportOptions | Transport) {
+    this.transport = options instanceof Transport ? options : new Transport(options);
+  }
+
+  /** Whether a thread could run now; a `Problem` with status 503 says why not. */
+  health(): Promise<Health> {
+    return this.transport.request("/healthz");
+  }
+
+  /** Nodes, hosts, and which thread is where; only for the installation's owner. */
+  status(): Promise<InstallationStatus> {
+    return this.transport.request("/status");
+  }
+
+  async extensions(): Promise<Extension[]> {
+    return (await this.transport.request<{ extensions: Extension[] }>("/extensions")).extensions;
+  }
+
+  async agencies(): Promise<Agency[]> {
+    return (await this.transport.request<{ agencies: Agency[] }>("/agencies", { query: { limit: MOST } })).agencies;
+  }
+
+  /** With the key of an earlier request, the agency that it made. */
+  createAgency(name: string, idempotencyKey: string = newKey()): Promise<Agency> {
+    return this.transport.request("/agencies", { method: "POST", body: { name, idempotencyKey } });
+  }
+
+  /** An agency by its id; that there is none shows when it is used. */
+  agency(id: string): AgencyHandle {
+    return new AgencyHandle(this.transport, id);
+  }
+}
+
+export class AgencyHandle {
+  constructor(
+    readonly transport: Transport,
+    readonly id: string,
+  ) {}
+
+  info(): Promise<Agency> {
+    return this.transport.request(path`/agency/${this.id}`);
+  }
+
+  rename(name: string): Promise<Agency> {
+    return this.transport.request(path`/agency/${this.id}`, { method: "PATCH", body: { name } });
+  }
+
+  delete(): Promise<void> {
+    return this.transport.request(path`/agency/${this.id}`, { method: "DELETE" });
+  }
+
+  usage(): Promise<AgencyUsage> {
+    return this.transport.request(path`/agency/${this.id}/usage`);
+  }
+
+  setBudget(budget: Limits): Promise<AgencyUsage> {
+    return this.transport.request(path`/agency/${this.id}/budget`, { method: "PUT", body: budget });
+  }
+
+  policy(): Promise<Policy> {
+    return this.transport.request(path`/agency/${this.id}/policy`);
+  }
+
+  setPolicy(policy: Policy): Promise<Policy> {
+    return this.transport.request(path`/agency/${this.id}/policy`, { method: "PUT", body: policy });
+  }
+
+  async blueprints(): Promise<Blueprint[]> {
+    const query = { limit: MOST };
+    return (await this.transport.request<{ blueprints: Blueprint[] }>(path`/agency/${this.id}/blueprints`, { query }))
+      .blueprints;
+  }
+
+  /** Of one that is there, what is not given stays as it was. */
+  putBlueprint(blueprint: BlueprintChange): Promise<Blueprint> {
+    return this.transport.request(path`/agency/${this.id}/blueprints`, { method: "POST", body: blueprint });
+  }
+
+  deleteBlueprint(name: string): Promise<void> {
+    return this.transport.request(path`/agency/${this.id}/blueprints/${name}`, { method: "DELETE" });
+  }
+
+  async keys(): Promise<Key[]> {
+    return (await this.transport.request<{ keys: Key[] }>(path`/agency/${this.id}/keys`, { query: { limit: MOST } }))
+      .keys;
+  }
+
+  createKey(name: string, role: KeyRole): Promise<KeyWithSecret> {
+    return this.transport.request(path`/agency/${this.id}/keys`, { method: "POST", body: { name, role } });
+  }
+
+  revokeKey(key: string): Promise<void> {
+    return this.transport.request(path`/agency/${this.id}/keys/${key}`, { method: "DELETE" });
+  }
+
+  // Threads.
+
+  threads(query: ThreadQuery = {}): Promise<ThreadListing> {
+    return this.transport.request(path`/agency/${this.id}/agents`, { query: { ...query } });
+  }
+
+  createThread(body: NewThread): Promise<ThreadMetadata> {
+    return this.transport.request(path`/agency/${this.id}/agents`, { method: "POST", body });
+  }
+
+  /** A new thread for an agent, at work at once if there is a message. */
+  async create(agentType: string, message?: string, more: Partial<NewThread> = {}): Promise<ThreadHandle> {
+    const messages = message === undefined ? {} : { messages: [{ content: message }] };
+    const made = await this.createThread({ idempotencyKey: newKey(), agentType, ...messages, ...more });
+    return this.thread(made.id);
+  }
+
+  /** A thread by its id; that there is none shows when it is used. */
+  thread(id: string): ThreadHandle {
+    return new ThreadHandle(this.transport, this.id, id);
+  }
+
+  /** The stored events of all threads, and then those to come, through any number of broken connections. `after` is the
+   * cursor of the last one that you have; from now on unless given. */
+  events(following: Following = {}): AsyncGenerator<AgencyEvent, void> {
+    return followAgency(this, following);
+  }
+
+  // What waits for a person.
+
+  approvals(after?: number): Promise<{ approvals: Approval[]; next: number | null }> {
+    return this.transport.request(path`/agency/${this.id}/approvals`, { query: { limit: 200, after } });
+  }
+
+  /** Decide on calls of several threads at once, by their approval ids. */
+  decide(decisions: Record<string, Decision>, idempotencyKey?: string): Promise<DecisionsTaken> {
+    const body = { decisions, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) };
+    return this.transport.request(path`/agency/${this.id}/approvals`, { method: "POST", body });
+  }
+
+  // Schedules.
+
+  async schedules(): Promise<Schedule[]> {
+    const query = { limit: MOST };
+    return (await this.transport.request<{ schedules: Schedule[] }>(path`/agency/${this.id}/schedules`, { query }))
+      .schedules;
+  }
+
+  createSchedule(body: NewSchedule): Promise<Schedule> {
+    return this.transport.request(path`/agency/${this.id}/schedules`, { method: "POST", body });
+  }
+
+  changeSchedule(schedule: string, body: ScheduleChange): Promise<Schedule> {
+    return this.transport.request(path`/agency/${this.id}/schedules/${schedule}`, { method: "PATCH", body });
+  }
+
+  deleteSchedule(schedule: string): Promise<void> {
+    return this.transport.request(path`/agency/${this.id}/schedules/${schedule}`, { method: "DELETE" });
+  }
+
+  runSchedule(schedule: string): Promise<ScheduleRun> {
+    return this.transport.request(path`/agency/${this.id}/schedules/${schedule}/run`, { method: "POST", body: {} });
+  }
+
+  async scheduleRuns(schedule: string): Promise<ScheduleRun[]> {
+    const address = path`/agency/${this.id}/schedules/${schedule}/runs`;
+    return (await this.transport.request<{ runs: ScheduleRun[] }>(address, { query: { limit: 50 } })).runs;
+  }
+
+  // Shelves: bytes by path with a version, which outlive threads.
+
+  async shelves(): Promise<ShelfInfo[]> {
+    return (await this.transport.request<{ shelves: ShelfInfo[] }>(path`/agency/${this.id}/shelf`)).shelves;
+  }
+
+  /** The first entries whose paths begin so; `next` is null if these are all. */
+  entries(shelf: string, prefix = ""): Promise<{ entries: ShelfEntry[]; next: string | null }> {
+    return this.transport.request(path`/agency/${this.id}/shelf/${shelf}`, { query: { prefix, limit: SHELF_PAGE } });
+  }
+
+  async readEntry(shelf: string, entry: string): Promise<ShelfContent> {
+    const answer = await this.transport.send(shelfAddress(this.id, shelf, entry));
+    return { blob: await answer.blob(), version: (answer.headers.get("ETag") ?? "").replaceAll('"', "") };
+  }
+
+  /** Put an entry under a path, only if it has this version; else a `Problem` that is a conflict. */
+  async writeEntry(shelf: string, entry: string, content: Blob, version: string = ABSENT): Promise<ShelfEntry> {
+    const headers = { ...versionHeaders(version), "Content-Type": "application/octet-stream" };
+    const init = { method: "PUT", body: content, headers };
+    return (await (await this.transport.send(shelfAddress(this.id, shelf, entry), init)).json()) as ShelfEntry;
+  }
+
+  async deleteEntry(shelf: string, entry: string, version: string): Promise<void> {
+    const init = { method: "DELETE", headers: versionHeaders(version) };
+    await this.transport.send(shelfAddress(this.id, shelf, entry), init);
+  }
+}
+
+export class ThreadHandle {
+  constructor(
+    readonly transport: Transport,
+    readonly agency: string,
+    readonly id: string,
+  ) {}
+
+  #path(name = ""): string {
+    return path`/agency/${this.agency}/agent/${this.id}` + name;
+  }
+
+  info(): Promise<ThreadSummary> {
+    return this.transport.request(this.#path());
+  }
+
+  delete(): Promise<void> {
+    return this.transport.request(this.#path(), { method: "DELETE" });
+  }
+
+  state(): Promise<StateAndRun> {
+    return this.transport.request(this.#path("/state"));
+  }
+
+  /** The latest run. */
+  run(): Promise<RunEnvelope> {
+    return this.transport.request(this.#path("/run"));
+  }
+
+  /** A page of stored events after a seq; `next` is null if that is all there is so far. */
+  storedEvents(after = 0, limit = 1000): Promise<{ events: ThreadEvent[]; next: number | null }> {
+    return this.transport.request(this.#path("/events"), { query: { after, limit } });
+  }
+
+  /** All events, and then those to come, through any number of broken connections: stored ones in their order, none twice
+   * and none missing; between them the pieces of text that a model is writing, which are stored nowhere. */
+  events(following: Following = {}): AsyncGenerator<Incoming, void> {
+    return followThread(this, following);
+  }
+
+  /** The run, once it has ended or waits for a person. */
+  async wait({ signal }: { signal?: AbortSignal } = {}): Promise<RunEnvelope> {
+    const { seq } = await this.info();
+    let run = await this.run();
+    if (!AT_WORK.has(run.status)) return run;
+    for await (const event of this.events({ after: seq, ...(signal ? { signal } : {}) })) {
+      if (!ENDS.has(event.type)) continue;
+      run = await this.run();
+      if (!AT_WORK.has(run.status)) return run;
+    }
+    throw new Problem(0, "The wait was canceled.");
+  }
+
+  /** One of the thread's operations, as the document has it: `operate("fork", {…})`. */
+  operate<Name extends ThreadOperation>(
+    name: Name,
+    ...[body]: [BodyOf<Name>] extends [never] ? [] : [body: BodyOf<Name>]
+  ): Promise<AnswerOf<Name>> {
+    return this.transport.request(this.#path(path`/${name}`), { method: "POST", body: body ?? {} });
+  }
+
+  /** Give the thread a message. */
+  invoke(message: string | NonNullable<BodyOf<"invoke">>): Promise<AnswerOf<"invoke">> {
+    const said = typeof message === "string" ? { messages: [{ content: message }] } : message;
+    return this.operate("invoke", { idempotencyKey: newKey(), ...said });
+  }
+
+  /** Approve the calls that wait for a person: all of them, or those with these ids. */
+  approve(ids?: readonly string[]): Promise<AnswerOf<"approve">> {
+    if (ids === undefined) return this.operate("approve", { approved: true });
+    return this.decide(Object.fromEntries(ids.map((id) => [id, { decision: "approve" } satisfies Decision])));
+  }
+
+  /** Decide on calls by their ids: approve, edit, deny, respond. */
+  decide(decisions: Record<string, Decision>): Promise<AnswerOf<"approve">> {
+    return this.operate("approve", { decisions });
+  }
+
+  async files(): Promise<FileEntry[]> {
+    return (await this.transport.request<{ files: FileEntry[] }>(this.#path("/files"))).files;
+  }
+
+  async readFile(file: string): Promise<Blob> {
+    return (await this.transport.send(this.#path("/file"), { query: { path: file } })).blob();
+  }
+
+  async writeFile(file: string, content: BodyInit): Promise<void> {
+    await this.transport.send(this.#path("/file"), { method: "PUT", query: { path: file }, body: content });
+  }
+
+  async deleteFile(file: string): Promise<void> {
+    await this.transport.send(this.#path("/file"), { method: "DELETE", query: { path: file } });
+  }
+}
