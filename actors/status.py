@@ -52,10 +52,13 @@ class Metrics(Wire):
     runs_completed: int = 0
     runs_canceled: int = 0
     runs_failed: int = 0
+    runs_recovered: int = 0
+    """Runs that were taken up again after their process died or was stopped."""
     turns: int = 0
     model_calls: int = 0
     model_failures: int = 0
     """Calls of models that failed; those that were tried again are among them."""
+    model_retries: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
@@ -68,6 +71,7 @@ class Metrics(Wire):
     """The others."""
     tool_calls: int = 0
     tool_errors: int = 0
+    tool_retries: int = 0
     approvals_asked: int = 0
     approvals_answered: int = 0
     subagents_spawned: int = 0

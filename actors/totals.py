@@ -31,6 +31,9 @@ _COUNTED = {
     EventType.TOOL_STARTED: "tool_calls",
     EventType.TOOL_ERROR: "tool_errors",
     EventType.SUBAGENT_SPAWNED: "subagents_spawned",
+    EventType.RUN_RECOVERED: "runs_recovered",
+    EventType.TOOL_RETRIED: "tool_retries",
+    EventType.MODEL_RETRIED: "model_retries",
 }
 
 

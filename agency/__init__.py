@@ -14,6 +14,7 @@ from agency.define.hooks import ChildLink, ChildReport, HookContext, Middleware,
 from agency.define.options import RunOptions, ToolFilter
 from agency.define.outside import OutsideWait
 from agency.define.results import ToolResult
+from agency.define.state import StateEditor
 from agency.define.system import AgentSystem
 from agency.define.tools import RetryPolicy, Tool, tool
 from agency.errors import (
@@ -158,6 +159,7 @@ __all__ = [
     "ShelfStore",
     "Snapshot",
     "StaleActivation",
+    "StateEditor",
     "StoreError",
     "Thread",
     "ThreadMetadata",

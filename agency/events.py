@@ -62,6 +62,10 @@ class EventType(StrEnum):
     RUNTIME_WARNING = "runtime.warning"
     MODEL_ASKED = "model.asked"
     TOOL_WAITING = "tool.waiting"
+    RUN_RECOVERED = "run.recovered"
+    TOOL_RETRIED = "tool.retried"
+    MODEL_RETRIED = "model.retried"
+    STATE_EDITED = "state.edited"
 
 
 EventData = Mapping[str, JsonValue]
@@ -102,11 +106,13 @@ def thread_created(agent_type: str, forked_from: dict[str, JsonValue] | None = N
     )
 
 
-def request_accepted(idempotency_key: str) -> NewEvent:
-    """A key of our own is shown as a digest: it is no key that a caller could use."""
+def request_accepted(idempotency_key: str, retry_of: str | None = None) -> NewEvent:
+    """A key of our own is shown as a digest: it is no key that a caller could use. `retry_of` is the run that failed
+    and is tried again."""
     ours = idempotency_key.startswith(OURS)
     named = hashlib.blake2b(idempotency_key.encode(), digest_size=12).hexdigest() if ours else idempotency_key
-    return NewEvent(EventType.REQUEST_ACCEPTED, {"idempotencyKey": named})
+    accepted: EventData = {"idempotencyKey": named}
+    return NewEvent(EventType.REQUEST_ACCEPTED, accepted if retry_of is None else {**accepted, "retryOf": retry_of})
 
 
 def run_started() -> NewEvent:
@@ -123,6 +129,29 @@ def run_paused(reason: str, code: str | None = None) -> NewEvent:
 
 def run_resumed() -> NewEvent:
     return NewEvent(EventType.RUN_RESUMED, {})
+
+
+RecoveryWhy = Literal["died", "stopped"]
+"""Why a run, or a call of it, had to be taken up again: its process died, or was stopped while it was at work."""
+
+RetryWhy = Literal["died", "stopped", "error", "decided"]
+"""Why a call is made again: the same, or it failed, or a person wants a call in doubt to run again."""
+
+AtWork = Literal["turn", "model", "tools", "code"]
+"""What a run was doing when it was left: between two steps of a turn, or in one of them."""
+
+
+def run_recovered(attempt: int, why: RecoveryWhy, doing: AtWork, last_at: int, activation: int) -> NewEvent:
+    """A run was at work when its process went away, and goes on here. `attempt` counts the processes that have worked
+    on it, `last_at` is its last sign of life, `activation` how often the thread was opened."""
+    data: EventData = {
+        "attempt": attempt,
+        "why": why,
+        "doing": doing,
+        "lastWorkAt": timestamp(last_at),
+        "activation": activation,
+    }
+    return NewEvent(EventType.RUN_RECOVERED, data)
 
 
 def run_canceled(by: EventData | None = None) -> NewEvent:
@@ -204,6 +233,33 @@ def model_failed(
     if then is not None:
         data["next"] = then
     return NewEvent(EventType.MODEL_COMPLETED, data)
+
+
+def model_retried(
+    model: str,
+    attempt: int,
+    why: RetryWhy,
+    error: tuple[str, str] | None = None,
+    retry_at: int | None = None,
+) -> NewEvent:
+    """A call that came to nothing is made again: of this model, at once or at a time. `error` is the code and the
+    message of the one before."""
+    return NewEvent(EventType.MODEL_RETRIED, {"model": model, **_again(attempt, why, "code", error, retry_at)})
+
+
+def _again(
+    attempt: int,
+    why: RetryWhy,
+    named: Literal["code", "kind"],
+    error: tuple[str, str] | None,
+    retry_at: int | None,
+) -> dict[str, JsonValue]:
+    data: dict[str, JsonValue] = {"attempt": attempt, "why": why}
+    if error is not None:
+        data["error"] = {named: error[0], "message": preview(error[1])}
+    if retry_at is not None:
+        data["retryAt"] = timestamp(retry_at)
+    return data
 
 
 def model_asked(
@@ -312,6 +368,20 @@ def tool_error(name: str, call_id: str, error: str, kind: FailureKind | Literal[
     return NewEvent(EventType.TOOL_ERROR, {**data, "truncated": True} if len(error) > PREVIEW_CHARS else data)
 
 
+def tool_retried(
+    name: str,
+    call_id: str,
+    attempt: int,
+    why: RetryWhy,
+    error: tuple[str, str] | None = None,
+    retry_at: int | None = None,
+) -> NewEvent:
+    """A call runs again: now, in the place of one that a process left behind; or, with its own `tool.started`, because
+    a person says so, or at a time, because it failed: then `error` is the kind of that failure and its message."""
+    again = _again(attempt, why, "kind", error, retry_at)
+    return NewEvent(EventType.TOOL_RETRIED, {"toolName": name, "callId": call_id, **again})
+
+
 def tool_waiting(name: str, call_id: str, about: str, until: int | None) -> NewEvent:
     """A call waits for the outside; the token that settles it is no part of this."""
     data: dict[str, JsonValue] = {"toolName": name, "callId": call_id, "waitsFor": about}
@@ -349,3 +419,20 @@ def subagent_completed(child_thread_id: str, status: str, result: str) -> NewEve
     return NewEvent(
         EventType.SUBAGENT_COMPLETED, {"childThreadId": child_thread_id, "status": status, "result": preview(result)}
     )
+
+
+StateChange = Literal["uploaded", "edited", "deleted"]
+PATHS_SHOWN = 50
+
+
+def state_edited(part: str, change: StateChange, paths: Sequence[str] = (), by: str | None = None) -> NewEvent:
+    """A person, or a program, has changed what the agent keeps: a part of its state, such as its `todos` or `files`;
+    of files the event has the paths, never what is in them."""
+    data: dict[str, JsonValue] = {"part": part, "change": change}
+    if paths:
+        data["paths"] = list(paths[:PATHS_SHOWN])
+    if len(paths) > PATHS_SHOWN:
+        data["morePaths"] = len(paths) - PATHS_SHOWN
+    if by is not None:
+        data["by"] = by
+    return NewEvent(EventType.STATE_EDITED, data)

@@ -25,7 +25,7 @@ from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from agency.approvals.rules import NO_POLICY, Policy
-from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, Note, PersonWait, Report, Spawn
+from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, LateSpending, Note, PersonWait, Report, Spawn
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
@@ -219,7 +219,7 @@ class LocalRuntime:
                 await self._spawn(parcel)
             case Report():
                 await (await self._awake(parcel.to)).receive(parcel)
-            case Cancel() | Note() | PersonWait():
+            case Cancel() | Note() | PersonWait() | LateSpending():
                 if holds_thread(self._path(parcel.to)):  # else it was never made
                     await (await self._awake(parcel.to)).receive(parcel)
 

@@ -37,5 +37,10 @@ class Spent(Wire):
             active_ms=self.active_ms + other.active_ms,
         )
 
+    def exceeds(self, other: Spent) -> bool:
+        """Whether this is a later total of the same: totals only grow."""
+        mine, theirs = (self.turns, self.usage.total, self.active_ms), (other.turns, other.usage.total, other.active_ms)
+        return mine > theirs
+
 
 NOTHING_SPENT = Spent()

@@ -5,7 +5,9 @@
     invoke_agent {agent}          a run, and the root of its trace
     └── turn                      one model call and what it leads to
         ├── chat {model}          each attempt of it
-        └── execute_tool {tool}   each call that was begun
+        └── execute_tool {tool}   each attempt of each call
+
+Large because spans are one trade: what begins one, what ends it, and the ids by which processes agree.
 
 It needs the extra: `pip install "agency[otel]"`.
 
@@ -36,7 +38,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from pydantic import JsonValue
@@ -62,6 +64,9 @@ except ImportError as missing:
     raise DefinitionError('traces need OpenTelemetry: install the extra, as in pip install "agency[otel]"') from missing
 
 Attributes = dict[str, AttributeValue]
+
+LOST = ("died", "stopped")
+"""Why an attempt has no end of its own: its process went away."""
 
 OTHER = "_OTHER"
 """OpenTelemetry's word for an error of which nothing more is known."""
@@ -237,6 +242,10 @@ class _RunTrace:
         self._turn: _RunSpan | None = None
         self._model: _RunSpan | None = None
         self._calls: dict[str, _RunSpan] = {}
+        self._attempt = 1
+        """Which attempt of the model call this is."""
+        self._attempts: dict[str, int] = {}
+        """Which attempt of each call of the turn this is, if it is not the first."""
 
     def see(self, seen: Observation) -> list[_RunSpan]:
         """The spans that this has ended, the innermost first."""
@@ -256,6 +265,12 @@ class _RunTrace:
                 self._begin_call(seen)
             case EventType.TOOL_OUTPUT | EventType.TOOL_ERROR:
                 return self._end_call(seen)
+            case EventType.RUN_RECOVERED:
+                self._note_recovery(seen)
+            case EventType.MODEL_RETRIED:
+                return self._model_again(seen)
+            case EventType.TOOL_RETRIED:
+                return self._call_again(seen)
             case EventType.SUBAGENT_SPAWNED:
                 self._link_to_child(str(data["callId"]), str(data["childThreadId"]))
             case EventType.RUN_PAUSED | EventType.RUN_RESUMED:
@@ -286,6 +301,11 @@ class _RunTrace:
         exhausted = seen.type is EventType.RUN_PAUSED and seen.data["reason"] == "exhausted"
         return self._end_turn(seen.at) if exhausted else []
 
+    def _note_recovery(self, seen: Observation) -> None:
+        """It is noted on the run, with what the event says: how many processes have worked on it, and why."""
+        said = {f"agency.recovery.{key}": cast(AttributeValue, value) for key, value in seen.data.items()}
+        self.root.notes.append((seen.type.value, seen.at, said))
+
     def _end_run(self, seen: Observation) -> list[_RunSpan]:
         turn, root = self._turn, self.root
         if seen.type is EventType.AGENT_ERROR:
@@ -305,6 +325,7 @@ class _RunTrace:
         if self._turn is not None:
             ended.append(self._turn.end(at))
         self._turn, self._model, self._calls = None, None, {}
+        self._attempts.clear()
         return ended
 
     @property
@@ -325,6 +346,8 @@ class _RunTrace:
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model,
         }
+        if self._attempt > 1 and seen.type is not EventType.MODEL_ASKED:
+            given["agency.attempt"] = self._attempt
         return self._begin(seen, parent, f"chat {model}", given, SpanKind.CLIENT)
 
     def _aside(self, seen: Observation) -> _RunSpan:
@@ -336,7 +359,7 @@ class _RunTrace:
         return self._ended_model(seen, span)
 
     def _end_model(self, seen: Observation) -> list[_RunSpan]:
-        span, self._model = self._model, None
+        span, self._model, self._attempt = self._model, None, 1
         return [] if span is None else [self._ended_model(seen, span)]
 
     def _ended_model(self, seen: Observation, span: _RunSpan) -> _RunSpan:
@@ -348,7 +371,28 @@ class _RunTrace:
             self.root.more.update(_usage(usage_of(seen.data["total"]), seen.data.get("totalCostUsd")))
         return span.end(seen.at)
 
+    def _model_again(self, seen: Observation) -> list[_RunSpan]:
+        """An attempt that was lost with its process ends here, and the next one begins. After one that has failed,
+        `model.started` follows."""
+        lost, self._attempt = self._model, cast(int, seen.data["attempt"])
+        if seen.data["why"] not in LOST or lost is None:
+            return []
+        self._begin_model(seen)
+        return [_lost(lost, seen.at)]
+
     # Tool calls.
+
+    def _call_again(self, seen: Observation) -> list[_RunSpan]:
+        """As `_model_again`; the lost attempt knows the arguments."""
+        call = str(seen.data["callId"])
+        self._attempts[call] = cast(int, seen.data["attempt"])
+        if seen.data["why"] not in LOST or (lost := self._calls.pop(call, None)) is None:
+            return []
+        own = _span_id(self._thread.id, str(seen.seq))
+        again = self._calls[call] = replace(lost, id=own, began=seen.at, more=dict(lost.more), links=[], notes=[])
+        again.attributes = {**lost.attributes, "agency.attempt": self._attempts[call]}
+        again.more.pop("agency.resumed", None)
+        return [_lost(lost, seen.at)]
 
     def _begin_call(self, seen: Observation) -> None:
         name, call = str(seen.data["toolName"]), str(seen.data["callId"])
@@ -358,6 +402,8 @@ class _RunTrace:
             "gen_ai.tool.call.id": call,
             "gen_ai.tool.type": "function",
         }
+        if (attempt := self._attempts.get(call)) is not None:
+            given["agency.attempt"] = attempt
         span = self._calls[call] = self._begin(seen, self._parent, f"execute_tool {name}", given)
         if self._content:
             span.more["gen_ai.tool.call.arguments"] = _as_text(seen.data["args"])
@@ -383,6 +429,12 @@ class _RunTrace:
 
     def _shown(self, message: JsonValue) -> str | None:
         return str(message) if self._content else None
+
+
+def _lost(span: _RunSpan, at: int) -> _RunSpan:
+    """An attempt whose process went away. When it did is not known."""
+    span.more["agency.outcome"] = "lost"
+    return span.end(at)
 
 
 _OUTCOMES: Mapping[EventType, str] = {

@@ -11,7 +11,18 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from agency import Draft, FileKeeper, HookContext, InvalidInput, Middleware, Plan, ToolContext, ToolError, tool
+from agency import (
+    Draft,
+    FileKeeper,
+    HookContext,
+    InvalidInput,
+    Middleware,
+    Plan,
+    StateEditor,
+    ToolContext,
+    ToolError,
+    tool,
+)
 from agency.errors import TooLarge
 
 READ_LINES = 2_000
@@ -169,10 +180,11 @@ def _named(path: str) -> str:
         raise InvalidInput(f"file {path!r:.200}: {error}") from error
 
 
-class Filesystem(Middleware, FileKeeper):
+class Filesystem(Middleware, FileKeeper, StateEditor):
     name = "filesystem"
     tags = ("filesystem",)
     registers = tuple(each.name for each in (ls, read_file, write_file, edit_file))
+    editable = ("files",)
     tables = (
         "CREATE TABLE files (path TEXT PRIMARY KEY, content BLOB NOT NULL, was_read INTEGER NOT NULL DEFAULT 0) STRICT",
     )
@@ -208,6 +220,19 @@ class Filesystem(Middleware, FileKeeper):
         there = bool(ctx.store.query("SELECT 1 FROM files WHERE path = ?", named))
         ctx.store.execute("DELETE FROM files WHERE path = ?", named)
         return there
+
+    async def edit_state(self, ctx: HookContext, part: str, value: JsonValue) -> tuple[str, ...]:
+        """By path: text to keep there, or None to delete what is there."""
+        if not isinstance(value, dict) or not value or any(not isinstance(text, str | None) for text in value.values()):
+            raise InvalidInput("files are texts by path, or null to delete one")
+        kept = {path: text for path, text in value.items() if isinstance(text, str)}
+        await self.on_files(ctx, kept)
+        for path in value.keys() - kept.keys():
+            if not await self.delete_file(ctx, path):
+                raise InvalidInput(f"there is no file {path!r:.200} to delete")
+        told = [f"{path} ({'edited' if path in kept else 'deleted'})" for path in value]
+        ctx.inject("user", f"(A person changed your files: {', '.join(told)}.)")
+        return tuple(_named(path) for path in value)
 
     def handed_back(self, store: Draft, paths: Sequence[str]) -> dict[str, str]:
         return files_of(store, paths)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, TypeAdapter, ValidationError
 
-from agency import HookContext, Middleware, Plan, ToolContext, tool
+from agency import Draft, HookContext, InvalidInput, Middleware, Plan, StateEditor, ToolContext, tool
 
 CONTENT_CHARS = 2_000
 
@@ -26,6 +27,12 @@ class Todo(BaseModel):
     status: Annotated[Status, BeforeValidator(_known_status)] = Field(default="pending")
 
 
+def _write(store: Draft, todos: Sequence[Todo]) -> None:
+    store.execute("DELETE FROM todos")
+    for position, todo in enumerate(todos):
+        store.execute("INSERT INTO todos VALUES (?, ?, ?)", (position, todo.content, todo.status))
+
+
 @tool
 async def write_todos(todos: list[Todo], ctx: ToolContext) -> str:
     """Replace the todo list.
@@ -33,16 +40,18 @@ async def write_todos(todos: list[Todo], ctx: ToolContext) -> str:
     Args:
         todos: The whole new list, in order.
     """
-    ctx.store.execute("DELETE FROM todos")
-    for position, todo in enumerate(todos):
-        ctx.store.execute("INSERT INTO todos VALUES (?, ?, ?)", (position, todo.content, todo.status))
+    _write(ctx.store, todos)
     return f"Updated todo list ({len(todos)} items)."
 
 
-class Planning(Middleware):
+TODOS: TypeAdapter[list[Todo]] = TypeAdapter(list[Todo])
+
+
+class Planning(Middleware, StateEditor):
     name = "planning"
     tags = ("planning",)
     registers = (write_todos.name,)
+    editable = ("todos",)
     tables = ("CREATE TABLE todos (position INTEGER PRIMARY KEY, content TEXT NOT NULL, status TEXT NOT NULL) STRICT",)
 
     async def on_init(self, ctx: HookContext) -> None:
@@ -54,6 +63,16 @@ class Planning(Middleware):
     async def state(self, ctx: HookContext) -> dict[str, JsonValue]:
         rows = ctx.store.query("SELECT content, status FROM todos ORDER BY position")
         return {"todos": [{"content": str(content), "status": str(status)} for content, status in rows]}
+
+    async def edit_state(self, ctx: HookContext, part: str, value: JsonValue) -> tuple[str, ...]:
+        try:
+            todos = TODOS.validate_python(value)
+        except ValidationError as error:
+            raise InvalidInput(f"todos is a list of {{content, status}}: {error.errors()[0]['msg']}") from error
+        _write(ctx.store, todos)
+        listed = "\n".join(f"- [{todo.status}] {todo.content}" for todo in todos) or "(it is empty)"
+        ctx.inject("user", f"(A person changed the todo list. It is now:\n{listed})")
+        return ()
 
 
 planning = Planning()

@@ -63,6 +63,8 @@ class ThreadHandle:
     pause = remote(Thread.pause, done=WrongState)
     resume = remote(Thread.resume, done=WrongState)
     lift_limits = remote(Thread.lift_limits, done=WrongState)
+    retry = remote(Thread.retry, keyed=True)
+    edit_state = remote(Thread.edit_state, done=WrongState)
     state = remote(Thread.state)
     run_state = remote(Thread.run_state)
     tool_call = remote(Thread.tool_call)

@@ -131,6 +131,8 @@ THREAD_OPERATIONS = operations(
     Thread.pause,
     Thread.resume,
     Thread.lift_limits,
+    Thread.retry,
+    Thread.edit_state,
     Thread.state,
     Thread.run_state,
     Thread.tool_call,

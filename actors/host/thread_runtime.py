@@ -25,7 +25,7 @@ from actors.host.terms import TermsCache
 from actors.host.update_sender import TrackedThread, UpdateSender
 from actors.settings import Settings
 from agency.approvals.rules import Policy
-from agency.children.parcels import AnyParcel, Cancel, Note, PersonWait, Report, Spawn
+from agency.children.parcels import AnyParcel, Cancel, LateSpending, Note, PersonWait, Report, Spawn
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.system import AgentSystem
@@ -115,7 +115,7 @@ class ThreadRuntime:
                 if self._tracked is not None:
                     await self._host.updates.confirmed(self._tracked)
                 await self._hand_over(parcel)
-            case Cancel() | Note() | PersonWait():
+            case Cancel() | Note() | PersonWait() | LateSpending():
                 await self._hand_over(parcel)
 
     def committed(self, thread: ThreadMetadata, progress: ThreadProgress) -> None:
@@ -123,7 +123,7 @@ class ThreadRuntime:
             self._tracked = self._host.updates.track(self._address, thread.created_at)
         self._tracked.advance(progress)
 
-    async def _hand_over(self, parcel: Report | Cancel | Note | PersonWait) -> None:
+    async def _hand_over(self, parcel: Report | Cancel | Note | PersonWait | LateSpending) -> None:
         # A parcel to a thread that was deleted, was never made or has an impossible id counts as delivered: trying it
         # again would not help, and it would stay in the outbox for ever.
         with suppress(NotFound, InvalidInput):

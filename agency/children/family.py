@@ -54,10 +54,13 @@ class Family:
         return self._spent.get(run)
 
     def report_spent(self, draft: Draft, child: rows.Child, spent: Spent) -> None:
-        """A child tells what it has used; it does so once."""
-        if child.spent is None:
+        """A child tells all that it has used: when it ends, and again if its own children tell more after that. What
+        it has used only grows, so what was told before, or twice, changes nothing."""
+        known = NOTHING_SPENT if child.spent is None else Spent.model_validate_json(child.spent)
+        if child.spent is None or spent.exceeds(known):
             rows.child_spent(draft, child.token, spent)
-            self._spent[child.run] = self._spent.get(child.run, NOTHING_SPENT) + spent
+            others = [each for each in rows.spent_by_child(self._store, child.run) if each[0] != child.token]
+            self._spent[child.run] = sum((each for _, each in others), spent)
 
     # Their ends.
 

@@ -94,7 +94,17 @@ class PersonWait(Wire):
     """The first call that waits to be decided on, if it is one."""
 
 
-AnyParcel = Spawn | Report | Cancel | Note | PersonWait
+class LateSpending(Wire):
+    """What a child has used after all: its own children have told more since it reported."""
+
+    kind: Literal["late_spending"] = "late_spending"
+    to: str
+    token: str
+    spent: Spent
+    """All that it has used, as in its report."""
+
+
+AnyParcel = Spawn | Report | Cancel | Note | PersonWait | LateSpending
 PARCEL: TypeAdapter[AnyParcel] = TypeAdapter(Annotated[AnyParcel, Field(discriminator="kind")])
 
 

@@ -75,6 +75,12 @@ def spent_by_children(store: ThreadStore) -> dict[int, Spent]:
     return sums
 
 
+def spent_by_child(store: ThreadStore, run: int) -> list[tuple[str, Spent]]:
+    """What each child of a run has used, by its token, as far as they have reported."""
+    rows = store.query("SELECT token, spent FROM children WHERE run = ? AND spent IS NOT NULL", (run,))
+    return [(str(token), Spent.model_validate_json(spent)) for token, spent in rows if isinstance(spent, bytes)]
+
+
 def children(store: ThreadStore | Draft, token: str | None = None, status: str | None = None) -> list[Child]:
     wanted = {"token": token, "status": status}
     given = {column: value for column, value in wanted.items() if value is not None}

@@ -130,9 +130,15 @@ def post(
     return Request(method=method, path=path, body=body, read=_reader(model), repeat=repeat)
 
 
-def order(path: str, body: bytes | None = None, *, done: type[AgencyError] | None = None) -> Request[None]:
+def order(
+    path: str,
+    body: bytes | None = None,
+    *,
+    method: Literal["POST", "PATCH"] = "POST",
+    done: type[AgencyError] | None = None,
+) -> Request[None]:
     """A request whose answer says only that it was done."""
-    return Request(method="POST", path=path, body=body, read=_nothing, done=done)
+    return Request(method=method, path=path, body=body, read=_nothing, done=done)
 
 
 def delete(path: str, query: Query | None = None, *, done: type[AgencyError]) -> Request[None]:

@@ -54,15 +54,18 @@ class ModelFigures(Wire):
 
     calls: int
     failures_by_kind: dict[str, int]
+    retries: int
 
 
 class ToolFigures(Wire):
-    """Types are those of `tool.started`, kinds those of `tool.error`. A call that was canceled is no error."""
+    """Types are those of `tool.started`, kinds those of `tool.error`. A call that was canceled is no error. Retries
+    follow a failure, or a process that went away."""
 
     calls_by_name: dict[str, int]
     calls_by_type: dict[str, int]
     errors_by_name: dict[str, int]
     errors_by_kind: dict[str, int]
+    retries: int
 
 
 class ErrorFigures(Wire):
@@ -104,6 +107,8 @@ class Snapshot(Wire):
     errors: ErrorFigures
     turns: TurnFigures
     approvals: ApprovalFigures
+    recoveries: int
+    """Runs that were taken up here after their process died, or was stopped, while they were at work."""
 
 
 class MetricsObserver:
@@ -172,10 +177,12 @@ class MetricsObserver:
                     calls_by_type=dict(self._types),
                     errors_by_name=dict(self._tool_errors),
                     errors_by_kind=dict(self._tool_error_kinds),
+                    retries=self._counts[EventType.TOOL_RETRIED],
                 ),
                 models=ModelFigures(
                     calls=self._counts[EventType.MODEL_STARTED] + self._counts[EventType.MODEL_ASKED],
                     failures_by_kind=dict(self._failures),
+                    retries=self._counts[EventType.MODEL_RETRIED],
                 ),
                 errors=ErrorFigures(total=self._errors.total(), by_kind=dict(self._errors)),
                 turns=TurnFigures(
@@ -188,6 +195,7 @@ class MetricsObserver:
                     granted=granted,
                     denied=self._decisions["deny"],
                 ),
+                recoveries=self._counts[EventType.RUN_RECOVERED],
             )
 
     def _count(self, event: EventType, data: EventData) -> None:

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
+from agency.events import EventType
 from agency.messages import Message
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store.draft import WARNINGS, Draft, Posted, Value, When
-from agency.store.store import ThreadStore
+from agency.store.store import EVENT_TYPES, ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
 
 _WHEN: TypeAdapter[When] = TypeAdapter(When)
@@ -35,6 +36,7 @@ class StoredRun:
     """The schema that its result must fit."""
     options: bytes | None = None
     """What it has in the place of the blueprint's."""
+    started_at: int = 0
 
 
 def add_run(draft: Draft, n: int, started_at: int, output: bytes | None, options: bytes | None) -> None:
@@ -84,7 +86,12 @@ def surface(store: ThreadStore) -> bytes | None:
 
 
 def last_run(store: ThreadStore) -> StoredRun | None:
-    rows = store.query("SELECT n, status, machine, output, options FROM runs ORDER BY n DESC LIMIT 1")
+    rows = store.query("SELECT n, status, machine, output, options, started_at FROM runs ORDER BY n DESC LIMIT 1")
+    return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
+
+
+def run(store: ThreadStore, n: int) -> StoredRun | None:
+    rows = store.query("SELECT n, status, machine, output, options, started_at FROM runs WHERE n = ?", (n,))
     return StoredRun(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT columns have these types
 
 
@@ -120,6 +127,45 @@ def untold_ends(store: ThreadStore, n: int | None = None) -> list[StoredRun]:
         (n, _RUN_END),
     )
     return [StoredRun(*row) for row in rows]  # type: ignore[arg-type]  # STRICT columns have these types
+
+
+def keep_retry(draft: Draft, n: int, of: int) -> None:
+    """Run `n` tries again what run `of` failed at."""
+    draft.put("retries", str(n), of)
+
+
+def retry_of(store: ThreadStore | Draft, n: int) -> int | None:
+    """The run that failed, if run `n` tries it again."""
+    rows = store.query("SELECT value FROM kv WHERE owner = 'retries' AND key = ?", (str(n),))
+    return int(str(rows[0][0])) if rows else None
+
+
+_RETRIED = "SELECT count(*) FROM events WHERE run = ? AND type = ? AND instr(data, ?)"
+
+
+def times_retried(store: ThreadStore, run: int, call: str) -> int:
+    """How often it was told that a call of a run is tried again."""
+    quoted = f'"callId":{json.dumps(call, ensure_ascii=False)}'
+    rows = store.query(_RETRIED, (run, EVENT_TYPES.index(EventType.TOOL_RETRIED), quoted))
+    return int(str(rows[0][0]))
+
+
+# How the last activation ended.
+
+
+def note_left(draft: Draft, epoch: int) -> None:
+    """An activation stops in good order while its run is at work."""
+    draft.execute("REPLACE INTO meta VALUES ('left', ?)", (epoch,))
+
+
+def was_left(store: ThreadStore) -> bool:
+    """Whether the activation before this one has stopped in good order; if not, it died."""
+    return store.meta("left") == store.epoch - 1
+
+
+def last_event_at(store: ThreadStore) -> int:
+    rows = store.query("SELECT ts FROM events ORDER BY seq DESC LIMIT 1")
+    return int(str(rows[0][0])) if rows else 0
 
 
 # Calls: the intent is recorded before a call runs, the outcome as it ends. Once the machine has them, the rows go.

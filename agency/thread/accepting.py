@@ -79,18 +79,23 @@ class Acceptor:
         draft = self._store.draft(n)
         draft.statements += staged.statements
         draft.emit(events.request_accepted(key))
+        if invocation.files:
+            draft.emit(events.state_edited("files", "uploaded", sorted(invocation.files)))
         records.remember_request(draft, key, status, invocation.digest, run)
         return draft, Accepted(run_id=run_id(self._thread.id, run), status=status)
 
-    async def put_files(self, files: Mapping[str, str | bytes]) -> None:
-        self._driver.commit(await self._staged(files))
+    async def put_files(self, files: Mapping[str, str | bytes], by: str | None) -> None:
+        draft = await self._staged(files)
+        draft.emit(events.state_edited("files", "uploaded", sorted(files), by))
+        self._driver.commit(draft)
 
-    async def delete_file(self, path: str) -> None:
+    async def delete_file(self, path: str, by: str | None) -> None:
         draft = self._store.draft()
         there = await delete_file(self._pipeline, draft, path)
         self._driver.check_alive()
         if not there:
             raise NotFound(f"thread {self._thread.id} has no file {path!r:.200}")
+        draft.emit(events.state_edited("files", "deleted", [path], by))
         self._driver.commit(draft)
 
     async def _staged(self, files: Mapping[str, str | bytes]) -> Draft:

@@ -139,6 +139,15 @@ class BatchRunner:
             self._commit(draft)
         return True
 
+    def to_run_again(self, state: WaitingTools) -> tuple[str, ...]:
+        """The calls that had begun and not ended when the thread was last open, and that `recover` runs once more."""
+        recorded = records.calls(self._store, self._current.n, state.effect)
+        begun = [call for call in state.runnable() if isinstance(recorded.get(call.id), records.Began)]
+        doubtful = {c.id: tool for c in begun if is_doubtful(tool := self._tools.get(c.call.name)) and tool is not None}
+        if self._current.pause_requested or any(tool.in_doubt == "ask" for tool in doubtful.values()):
+            return ()  # all of them are handed back
+        return tuple(call.id for call in begun if call.id not in doubtful)
+
     def take_up_to_drop(self, draft: Draft, state: WaitingTools) -> None:
         """If the batch was under way when the thread was last open, take it up, only to drop it: calls that have ended
         keep their results."""

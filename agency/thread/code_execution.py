@@ -16,10 +16,12 @@ from dataclasses import replace
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
+from agency import events
 from agency.clock import now_ms
 from agency.define.code import CodeResult, CodeRunner
 from agency.define.tools import Tool
 from agency.errors import DefinitionError, HookFailed, StoreError, WrongState
+from agency.events import RecoveryWhy
 from agency.messages import ToolCall
 from agency.redaction import shown
 from agency.secrets import free_of_secrets, without_secrets
@@ -67,6 +69,8 @@ class CodeExecutor:
         self._code_runner = code_runner
         self._commit = commit
         self._advance = advance
+        self.recovered: RecoveryWhy | None = None
+        """Why the run was taken up here in the middle, if it was."""
 
     async def perform(self, request: ExecCode) -> None:
         run, runner = self._run.n, self._code_runner
@@ -100,6 +104,8 @@ class CodeExecutor:
         failed_hook: HookFailed | None = None
         outcome: CallOutcome | None = _without_running(call, tool, review, had_begun)
         if outcome is None:
+            if had_begun:
+                self._tell_again(run, call)
             outcome, draft, failed_hook = await self._calls.run(call, run, effect, self._run.seconds_left())
             self._check_awaited(run, effect)
         if outcome.status == "deferred":
@@ -112,6 +118,13 @@ class CodeExecutor:
         if failed_hook is not None:
             raise failed_hook
         return outcome
+
+    def _tell_again(self, run: int, call: PendingCall) -> None:
+        """A call that had begun before a crash runs once more, for the code does so."""
+        draft = self._store.draft(run)
+        attempt = records.times_retried(self._store, run, call.id) + 2
+        draft.emit(events.tool_retried(call.call.name, call.id, attempt, self.recovered or "died"))
+        self._commit(draft)
 
     def _hidden(self, name: str) -> tuple[str, ...]:
         """The arguments of a tool that people are not shown."""

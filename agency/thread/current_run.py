@@ -86,6 +86,11 @@ class CurrentRun:
         return self.active and self.pause_reason in (None, "subagent", "outside")
 
     @property
+    def at_work(self) -> bool:
+        """Whether it is doing something that is lost with its process."""
+        return self._machine is not None and self._machine.at_work
+
+    @property
     def pause_requested(self) -> bool:
         """Whether a person wants nothing new to begin."""
         return self._machine is not None and self._machine.pause_requested

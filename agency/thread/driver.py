@@ -57,7 +57,7 @@ from agency.thread.views import status_of
 from agency.turn import effects as fx
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Settled, TurnOutcome
-from agency.turn.state import TurnCheckpoint
+from agency.turn.state import TurnCheckpoint, WaitingTools
 
 
 class Driver:
@@ -117,6 +117,10 @@ class Driver:
         """What the thread's runs have used, and what its children have reported."""
         return self._endings.spent(), self.family.spent()
 
+    def report_late(self, draft: Draft) -> None:
+        """Tell the parent what a child of ours has used that reported late."""
+        self._endings.report_late(draft)
+
     def children_spent(self) -> Spent:
         """What the children of this run have reported."""
         return self.family.spent_in(self.run.n) or NOTHING_SPENT
@@ -140,6 +144,8 @@ class Driver:
         if (state := self.run.waiting_tools) is not None:
             unfinished = self._batches.found(state)
             self._deadline.found(Timer("approval", stored.n, state.effect))
+        if self.run.at_work and not self._loop.stopped:
+            self._note_recovery(state)
         if self.run.active and self.run.interruptible and records.is_interrupted(self._store):
             self.stopping.interrupt_now()
         elif state is not None and unfinished and self.run.pause_requested:
@@ -147,6 +153,18 @@ class Driver:
         else:
             self._hand_out_again()
         self.family.look(self.run.n)
+
+    def _note_recovery(self, batch: WaitingTools | None) -> None:
+        """The run was at work when its process went away. What is told of that is committed before it goes on."""
+        recovered = fx.RunRecovered(
+            at=now_ms(),
+            why="stopped" if records.was_left(self._store) else "died",
+            last_at=records.last_event_at(self._store),
+            activation=self._store.epoch,
+            again=() if batch is None else self._batches.to_run_again(batch),
+        )
+        self.run.machine.handle(recovered)
+        self._code.recovered = recovered.why
 
     def _hand_out_again(self) -> None:
         """Have the machine hand out the effect that it was waiting for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agency.children import rows
-from agency.children.parcels import Cancel, Note, PersonWait, Report
+from agency.children.parcels import Cancel, LateSpending, Note, PersonWait, Report
 from agency.define.hooks import ChildReport
 from agency.errors import AgencyError, HookFailed
 from agency.events import OURS
@@ -42,7 +42,7 @@ class ParcelReceiver:
         self._run = driver.run
         self._spent_more = spent_more
 
-    async def receive(self, parcel: Report | Cancel | Note | PersonWait) -> None:
+    async def receive(self, parcel: Report | Cancel | Note | PersonWait | LateSpending) -> None:
         match parcel:
             case Cancel():
                 if self._run.active and self._run.n == 1:  # the run that the parent started, and no later one
@@ -57,6 +57,18 @@ class ParcelReceiver:
                 draft = self._run.draft()
                 self._driver.person_waits.take(draft, parcel)
                 self._driver.commit(draft)
+            case LateSpending():
+                self._take_spending(parcel)
+
+    def _take_spending(self, told: LateSpending) -> None:
+        """A child has cost more than it reported, and so has this thread, for its own parent."""
+        draft = self._run.draft()
+        for child in rows.children(self._store, token=told.token):
+            self._driver.family.report_spent(draft, child, told.spent)
+        if draft:
+            self._driver.report_late(draft)
+            self._driver.commit(draft)
+            self._spent_more()
 
     def _take_note(self, note: Note) -> None:
         key = f"{OURS}note:{note.key}"
@@ -86,6 +98,7 @@ class ParcelReceiver:
             if failed is not None and self._run.active and self._run.n == waiting[0].run:
                 await self._driver.stopping.abort(failed)
         elif draft:
+            self._driver.report_late(draft)
             self._driver.commit(draft)
             self._spent_more()
 

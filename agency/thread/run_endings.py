@@ -14,13 +14,14 @@ from typing import Literal
 from agency import events
 from agency.children import outbox, rows
 from agency.children.family import Family
+from agency.children.parcels import LateSpending
 from agency.children.reports import report_of
 from agency.clock import now_ms
 from agency.define.hooks import RunEnd
 from agency.errors import AgencyError, HookFailed, ModelError
 from agency.events import NewEvent
 from agency.metadata import ThreadMetadata
-from agency.spending import Spent
+from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
@@ -104,6 +105,17 @@ class RunEndings:
         if parent is not None and self._run.n == 1:
             files = files_for_parent(self._pipeline, draft, parent.returns)
             outbox.send(draft, report_of(self._thread, outcome, self._spent + self._family.spent(), files))
+
+    def report_late(self, draft: Draft) -> None:
+        """A child of the run that the parent started has told what it used, after the parent was told of that run's
+        end: the parent is told once more what it has cost."""
+        parent, first = self._thread.parent, records.run(self._store, 1)
+        if parent is None or first is None:
+            return
+        machine = TurnMachine(TurnCheckpoint.load(first.machine))
+        if machine.outcome is not None:
+            spent = machine.spent(now_ms()) + (self._family.spent_in(1) or NOTHING_SPENT)
+            outbox.send(draft, LateSpending(to=parent.thread_id, token=parent.token, spent=spent))
 
     # Telling the middleware.
 

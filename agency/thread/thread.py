@@ -7,8 +7,10 @@ Large because it is the one list of what can be done with a thread.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, overload
@@ -19,7 +21,7 @@ from typing_extensions import Unpack
 from agency import events
 from agency.approvals.decisions import ApproveResult, as_decisions
 from agency.children import outbox
-from agency.children.parcels import Cancel, Note, PersonWait, Report
+from agency.children.parcels import Cancel, LateSpending, Note, PersonWait, Report
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptionFields
@@ -41,6 +43,7 @@ from agency.thread.announcing import Announcer
 from agency.thread.call_records import CallReader, CallRecord
 from agency.thread.calls import CallRunner
 from agency.thread.driver import Driver
+from agency.thread.editing import StateEditing
 from agency.thread.feed import Feed, Reader
 from agency.thread.files import file_sizes, read_file
 from agency.thread.invocation import Invocation, checked_invocation, checked_key
@@ -52,6 +55,7 @@ from agency.thread.postman import Postman
 from agency.thread.receiving import ParcelReceiver
 from agency.thread.results import AnyOutput, output_of
 from agency.thread.resuming import Resuming
+from agency.thread.retrying import Retrying
 from agency.thread.views import (
     Accepted,
     Beside,
@@ -69,6 +73,7 @@ from agency.validation import valid
 
 _TOKEN: TypeAdapter[str] = TypeAdapter(str)
 _FILES: TypeAdapter[dict[str, str | bytes]] = TypeAdapter(dict[str, str | bytes])
+_CHANGES: TypeAdapter[Mapping[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
 
 class Thread:
@@ -107,6 +112,8 @@ class Thread:
         self._acceptor = Acceptor(store, metadata, self._pipeline, self._driver)
         self._receiver = ParcelReceiver(store, metadata, self._pipeline, self._driver, self._announcer.spent_more)
         self._resuming = Resuming(store, metadata, self._pipeline, self._driver)
+        self._retrying = Retrying(store, metadata, self._driver)
+        self._editing = StateEditing(store, metadata, self._pipeline, self._driver)
         self._calls = CallReader(store, self._run, self._pipeline.tools)
 
     @classmethod
@@ -258,16 +265,32 @@ class Thread:
         self._driver.check_alive()
         return await self._acceptor.accept(invocation)
 
-    async def put_files(self, files: Mapping[str, str | bytes]) -> None:
-        """Give the agent files, by path, in the place of those it has under these paths."""
+    async def retry(self, *, limits: Limits | None = None, idempotency_key: str | None = None) -> Accepted:
+        """Try the latest run again, which has failed, from where it failed: a new run with the same terms goes on with
+        the conversation, so that what was done is kept. `limits` replace those of the run that failed. With an
+        `idempotency_key`, asking again changes nothing. Raises `WrongState` if the latest run has not failed."""
+        self._driver.check_alive()
+        return self._retrying.retry(limits, checked_key(idempotency_key) or secrets.token_hex(12))
+
+    async def put_files(self, files: Mapping[str, str | bytes], *, by: str | None = None) -> None:
+        """Give the agent files, by path, in the place of those it has under these paths. `by` names the person."""
         self._driver.check_alive()
         given = valid(_FILES, dict(files), "files")
-        await self._acceptor.put_files(given)
+        await self._acceptor.put_files(given, by)
 
-    async def delete_file(self, path: str) -> None:
+    async def delete_file(self, path: str, *, by: str | None = None) -> None:
         """Take a file from the agent."""
         self._driver.check_alive()
-        await self._acceptor.delete_file(path)
+        await self._acceptor.delete_file(path, by)
+
+    async def edit_state(
+        self, changes: Mapping[str, JsonValue], *, by: str | None = None, seq: int | None = None
+    ) -> None:
+        """Change what the agent keeps, by the parts of its state: `todos` to a new list, `files` by path to new text,
+        or to None to delete one. All of it or nothing; `state.edited` tells of it. It is refused while a run is at
+        work, and, with the `seq` of the latest event that you know, if anything has happened since."""
+        self._driver.check_alive()
+        await self._editing.edit(valid(_CHANGES, changes, "changes"), by, seq)
 
     async def decide(
         self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None, by: str | None = None
@@ -357,7 +380,7 @@ class Thread:
         self._driver.check_alive()
         await self._resuming.budget_lifted()
 
-    async def receive(self, parcel: Report | Cancel | Note | PersonWait) -> None:
+    async def receive(self, parcel: Report | Cancel | Note | PersonWait | LateSpending) -> None:
         """Take what another thread sent. Taking it again does nothing."""
         self._driver.check_alive()
         await self._receiver.receive(parcel)
@@ -425,6 +448,7 @@ class Thread:
             heartbeat_at=max(self._store.committed_at, self._feed.last_text_at),
             compacting=self._driver.compacting,
             request=records.latest_request(self._store),
+            retry_of=records.retry_of(self._store, stored.n),
         )
         return envelope(self.metadata, stored, beside)
 
@@ -473,6 +497,7 @@ class Thread:
     async def close(self) -> None:
         """Stop here. A run in progress is left as it is and carries on when the thread is opened again."""
         await self._driver.stop()
+        self._leave_run()
         self._driver.timers.stop()
         await self._postman.stop()
         await self._pipeline.close()
@@ -489,6 +514,14 @@ class Thread:
         await self.close()
 
     # Inside.
+
+    def _leave_run(self) -> None:
+        """If the run is at work, note that it was left in good order: the next activation tells that from a death."""
+        if self.alive and self._run.at_work:
+            draft = self._store.draft()
+            records.note_left(draft, self._store.epoch)
+            with suppress(AgencyError):  # the run goes on all the same
+                self._store.commit(draft)
 
     def _committed(self, draft: Draft) -> None:
         if draft.sends:

@@ -19,7 +19,7 @@ from agency.messages import Message, Usage
 from agency.metadata import ThreadMetadata
 from agency.models.interface import ToolSpec
 from agency.redaction import shown
-from agency.spending import Spent
+from agency.spending import NOTHING_SPENT, Spent
 from agency.store.records import StoredRun, StoredWarning
 from agency.store.store import run_id
 from agency.thread.run_facts import (
@@ -126,7 +126,8 @@ class ModelAttempt(Wire):
 
 class RunMeta(Wire):
     """`tokens_used` and `cost_usd` are those of the run and of its children, as far as these have reported; a cost of
-    None is unknown. `model` is the one that was asked last."""
+    None is unknown. A run that a fork has from its original has used nothing there. `model` is the one that was asked
+    last."""
 
     thread_id: str
     agent_type: str
@@ -152,6 +153,10 @@ class RunMeta(Wire):
     """What the run has in the place of the blueprint's, without secrets; None if it has nothing."""
     request: str = ""
     """How the latest message that a user wrote begins."""
+    retry_of: str | None = None
+    """The run that failed and that this one tries again."""
+    recoveries: int = 0
+    """How often a process died, or was stopped, while the run was at work."""
 
 
 class RunEnvelope(Wire):
@@ -213,8 +218,8 @@ def run_end(run_id: str, machine: TurnMachine) -> RunEnd:
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What a run's envelope needs beside the run: its tools, what its children are and have used, the descendant that
-    waits for a person, what it has warned of, when the thread last got anywhere, whether middleware make room, and how
-    the latest message of a user begins."""
+    waits for a person, what it has warned of, when the thread last got anywhere, whether middleware make room, how the
+    latest message of a user begins, and the run that it tries again."""
 
     tools: Mapping[str, Tool]
     children: Spent
@@ -224,6 +229,7 @@ class Beside:
     heartbeat_at: int
     compacting: bool
     request: str
+    retry_of: int | None = None
 
 
 def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnvelope:
@@ -233,7 +239,7 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnv
     if isinstance(outcome, Stopped):
         errors = (_error(outcome, machine.failures),)
     now = now_ms()
-    own = machine.spent(now)
+    own = NOTHING_SPENT if _is_originals(metadata, run) else machine.spent(now)
     children, tools = beside.children, beside.tools
     spent = own + children
     if machine.exhausted_by is not None:
@@ -269,10 +275,17 @@ def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnv
             warnings=warnings_of(beside.warnings),
             options=_options(run.options),
             request=beside.request,
+            retry_of=None if beside.retry_of is None else run_id(metadata.id, beside.retry_of),
+            recoveries=machine.recoveries,
         ),
         errors=errors,
         timestamp=now,
     )
+
+
+def _is_originals(metadata: ThreadMetadata, run: StoredRun) -> bool:
+    """Whether a fork has the run from its original, which has used what it has cost."""
+    return metadata.forked_from is not None and timestamp(run.started_at) < metadata.created_at
 
 
 def _error(outcome: Stopped, failures: Sequence[Attempt]) -> ErrorInfo:

@@ -20,7 +20,7 @@ from agency import events
 from agency.errors import ResultMismatch
 from agency.events import NewEvent
 from agency.messages import Message, ToolCall
-from agency.turn.actions import SleepUntil
+from agency.turn.actions import Action, Announce, SleepUntil
 from agency.turn.effects import (
     Ask,
     CallsDecided,
@@ -169,14 +169,18 @@ def _decided(state: WaitingTools, given: CallsDecided) -> tuple[WaitingTools, li
     for call in calls:
         if isinstance(outcome := after.get(call.id), Success):
             told.append(events.tool_output(call.call.name, call.id, outcome.content, is_json=outcome.is_json))
+        elif isinstance(given.decisions.get(call.id), Rerun):
+            told.append(events.tool_retried(call.call.name, call.id, call.begun, "decided"))
     return replace(state, calls=calls, outcomes={**state.outcomes, **after}), told
 
 
 def _decided_call(pending: PendingCall, decision: Decision | None) -> PendingCall:
     """The call as it will run after a decision."""
     match decision:
-        case Approve() | Always() | Rerun():
+        case Approve() | Always():
             return replace(pending, approved=True)
+        case Rerun():
+            return replace(pending, approved=True, reruns=pending.reruns + 1)
         case Edit(args=args):
             call = pending.call.model_copy(update={"args": args})
             return replace(pending, approved=True, edited=True, call=call)
@@ -250,15 +254,22 @@ def settled(state: WaitingTools) -> Results:
     return pairs
 
 
-def retry(state: WaitingTools, results: Results, now: int) -> SleepUntil | None:
-    """The wait before the calls run again whose policy wants a retry; None if no call does. Nothing of the batch
+def retry(state: WaitingTools, results: Results, now: int) -> list[Action]:
+    """The wait before the calls run again whose policy wants a retry; nothing if no call does. Nothing of the batch
     reaches the transcript before the last retry is over; a retried call keeps its key."""
-    again = {p.id: o.after_ms for p, o in results if isinstance(o, Failure) and o.retry == "safe"}
+    again = {p.id: o for p, o in results if isinstance(o, Failure) and o.retry == "safe"}
     if not again:
-        return None
+        return []
     calls = tuple(replace(p, attempt=p.attempt + (p.id in again)) for p in state.calls)
     kept = {call_id: outcome for call_id, outcome in state.outcomes.items() if call_id not in again}
-    return SleepUntil(now + max(again.values()), RetryTools(calls=calls, outcomes=kept))
+    until = now + max(failure.after_ms for failure in again.values())
+    told = [_retried_event(call, again[call.id], until) for call in calls if call.id in again]
+    return [*map(Announce, told), SleepUntil(until, RetryTools(calls=calls, outcomes=kept))]
+
+
+def _retried_event(call: PendingCall, failure: Failure, until: int) -> NewEvent:
+    why = (failure.kind, failure.message)
+    return events.tool_retried(call.call.name, call.id, call.begun, "error", why, until)
 
 
 def abandoned(

@@ -1,9 +1,9 @@
 """The chain of models: which one is asked, and what follows when it fails.
 
-This module owns the checkpoint's `failures`, `attempts` and `overflows`. A failure that may pass is first of all a call
-of the next model of the chain, with the same conversation; only after the last of them the run sleeps and begins again
-with the first that may be asked. A failure that will not pass ends the run under its own name, never as an exhausted
-chain. The run stays with the model that answered (`TurnCheckpoint.model`).
+This module owns the checkpoint's `failures`, `attempts`, `tries` and `overflows`. A failure that may pass is first of
+all a call of the next model of the chain, with the same conversation; only after the last of them the run sleeps and
+begins again with the first that may be asked. A failure that will not pass ends the run under its own name, never as an
+exhausted chain. The run stays with the model that answered (`TurnCheckpoint.model`).
 """
 
 from __future__ import annotations
@@ -46,20 +46,23 @@ def first_call(m: TurnCheckpoint, surface: SurfaceRef) -> ModelCall:
 
 def forget_attempts(m: TurnCheckpoint) -> None:
     """The model has answered, or is asked something else: what fails from now on counts anew."""
-    m.attempts = m.overflows = 0
+    m.attempts = m.overflows = m.tries = 0
 
 
 def after_failure(m: TurnCheckpoint, request: ModelCall, failure: ModelFailure) -> list[Action]:
     """What follows when a model call has failed; its usage has been counted."""
     _note(m, request.model, failure.code, failure.message, failure)
+    m.tries += 1
     following = _following(m, request, request.choice + 1, m.now)
     if exhausted_by(m) is not None:
         return [Announce(failed_event(request, failure)), RepeatTurn()]  # which pauses the run
     if failure.room_made and m.overflows < MAX_OVERFLOWS:
         m.overflows += 1
-        return [Announce(failed_event(request, failure, then=request.model)), RepeatTurn()]
+        again = _retried(m, request.model, failure)
+        return [Announce(failed_event(request, failure, then=request.model)), again, RepeatTurn()]
     if following is not None and (failure.retryable or failure.code == "ERR_CAPABILITY"):
-        return [Announce(failed_event(request, failure, then=following.model)), AskModel(following)]
+        again = _retried(m, following.model, failure)
+        return [Announce(failed_event(request, failure, then=following.model)), again, AskModel(following)]
     if not failure.retryable:
         stopped = Stopped(reason="provider_error", code=failure.code, message=failure.message)
         return [Announce(failed_event(request, failure)), End(stopped)]
@@ -86,7 +89,11 @@ def _after_last(m: TurnCheckpoint, request: ModelCall, failure: ModelFailure) ->
     remaining = remaining_ms(m, m.now)
     until = m.now + (delay if remaining is None else min(delay, remaining))
     event = failed_event(request, failure, retry_at=until, then=again.model if is_chain else None)
-    return [Announce(event), SleepUntil(until, RetryModel(request=again))]
+    return [Announce(event), _retried(m, again.model, failure, until), SleepUntil(until, RetryModel(request=again))]
+
+
+def _retried(m: TurnCheckpoint, model: str, failure: ModelFailure, until: int | None = None) -> Announce:
+    return Announce(events.model_retried(model, m.tries + 1, "error", (failure.code, failure.message), until))
 
 
 def _given_up(m: TurnCheckpoint, failure: ModelFailure, *, is_chain: bool) -> Stopped:

@@ -3,6 +3,8 @@
 An effect with an `id` waits for exactly one answer that carries the same id. `Emit`, `Progress`, `CancelModel` and
 `Done` have none and want none.
 
+Large because it is the whole vocabulary between the two.
+
 These and the states are values: no code changes one after it was made. They are not frozen only because a turn makes
 some thirty of them, and freezing costs more than the rest of making one.
 """
@@ -14,7 +16,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, JsonValue
 
-from agency.events import NewEvent
+from agency.events import NewEvent, RecoveryWhy
 from agency.messages import Message, ToolCall, Usage
 from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome, Decision, OnTimeout, Risk, Settled, TurnOutcome
@@ -116,10 +118,17 @@ class PendingCall:
     approved: bool = False
     edited: bool = False
     hidden: tuple[str, ...] = ()
+    reruns: int = 0
+    """How often it was begun once more because its process went away; its `attempt` stays the same for that."""
 
     @property
     def id(self) -> str:
         return self.call.id
+
+    @property
+    def begun(self) -> int:
+        """Which execution of it this is."""
+        return self.attempt + self.reruns
 
 
 @dataclass(slots=True, kw_only=True)
@@ -378,6 +387,18 @@ class ModelAsked:
 
 
 @dataclass(slots=True, kw_only=True)
+class RunRecovered:
+    """The run was at work when its process went away, and goes on from its checkpoint. `last_at` is its last sign of
+    life; `again` are the calls that had begun and not ended, and run once more."""
+
+    at: int
+    why: RecoveryWhy
+    last_at: int
+    activation: int
+    again: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
 class RunInterrupted:
     """Leave what is being done and go on with these messages. Calls that have ended keep their results."""
 
@@ -435,6 +456,7 @@ Input = (
     | ModelAsked
     | PauseRequested
     | ResumeRequested
+    | RunRecovered
     | RunInterrupted
     | RunCanceled
     | RunAborted

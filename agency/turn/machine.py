@@ -58,7 +58,7 @@ from agency import events
 from agency.errors import ResultMismatch
 from agency.messages import Message, Usage, unpaired
 from agency.spending import add_costs
-from agency.turn import batch, chain, limits, replies
+from agency.turn import batch, chain, limits, recovering, replies
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn import state as st
@@ -190,6 +190,8 @@ class TurnMachine(TurnView):
                 self._m.pause_requested = True
             case fx.ResumeRequested():
                 self._resume(given)
+            case fx.RunRecovered():
+                self._outgoing.emit(*recovering.recovered(self._m, given))
             case fx.RunInterrupted():
                 self._interrupt(given)
             case fx.RunCanceled():
@@ -363,7 +365,7 @@ class TurnMachine(TurnView):
         self._set_pause(None)
         results = batch.settled(after)
         again = batch.retry(after, results, self._m.now)
-        self._apply(self._mode.on_tools(results) if again is None else [again])
+        self._apply(again or self._mode.on_tools(results))
 
     # Pausing, resuming and interrupting.
 

@@ -32,6 +32,7 @@ CUT_BEFORE_WORDS = (
 WRONG_OUTPUT = "This is not the result that was asked for: {problem}\nReply with the corrected result and nothing else."
 HANDED_IN = "Accepted."
 UNKNOWN_STOP = "the model ended a reply for a reason that is not known"
+FAILED_THEN = "The run failed after this ({code}) and is tried again. Go on from here."
 ENDED_UNKNOWN = (
     "Your reply ended for a reason that is not known. If your answer was complete, give it once more; if not, go on."
 )
@@ -77,6 +78,16 @@ def _after_unknown_stop(m: TurnCheckpoint, mode: Mode, reply: ModelReply, text: 
     kept = (assistant_message(reply),) if reply.text.strip() else ()
     asked = Message(role="user", content=ENDED_UNKNOWN, origin="limits")
     return [Say((*kept, asked)), StartCheckpoint("after_work")]
+
+
+def said_again(outcome: Stopped, last: Message | None) -> tuple[Message, ...]:
+    """What a run begins with that tries again what another one failed at. The conversation says all there is to say,
+    unless it ends with the model's own words: then the model is told why it is asked once more."""
+    if last is None or last.role != "assistant":
+        return ()
+    wrong = outcome.reason == "invalid_output"
+    told = WRONG_OUTPUT.format(problem=outcome.message) if wrong else FAILED_THEN.format(code=outcome.code)
+    return (Message(role="user", content=told, origin="output" if wrong else "retry"),)
 
 
 def forget_cut(m: TurnCheckpoint) -> None:

@@ -226,6 +226,10 @@ class TurnCheckpoint:
     compacted: bool = False
     """Whether a request has left messages out, because the conversation is too long."""
     canceled_by: CanceledBy | None = None
+    recoveries: int = 0
+    """How often a process went away while it was at work."""
+    tries: int = 0
+    """Model calls in a row that came to nothing: they failed, or their process went away."""
 
     def dump(self) -> bytes:
         return _CHECKPOINT.dump_json(self, warnings="error")  # what is written must be readable

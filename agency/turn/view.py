@@ -9,6 +9,7 @@ from agency.spending import Spent
 from agency.turn.effects import CanceledBy
 from agency.turn.limits import active_ms, exhausted_by, remaining_ms
 from agency.turn.outcomes import TurnOutcome
+from agency.turn.recovering import is_at_work
 from agency.turn.state import Attempt, Ended, Exhausted, Limits, PauseReason, State, TurnCheckpoint
 
 
@@ -46,6 +47,15 @@ class TurnView:
     def pause_requested(self) -> bool:
         """Whether a person wants the run to pause; work that had begun may not have ended yet."""
         return self._m.pause_requested
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it is doing something that is lost with its process."""
+        return is_at_work(self._m)
+
+    @property
+    def recoveries(self) -> int:
+        return self._m.recoveries
 
     @property
     def outcome(self) -> TurnOutcome | None:

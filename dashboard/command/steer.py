@@ -1,4 +1,4 @@
-"""`agency send`, `settle`, `pause`, `resume` and `cancel`: steer a thread's run at a server."""
+"""`agency send`, `settle`, `pause`, `resume`, `retry` and `cancel`: steer a thread's run at a server."""
 
 from __future__ import annotations
 
@@ -91,6 +91,23 @@ def resume(thread: ThreadName, agency: AgencyId = None, url: ServerUrl = None, d
         found = the_thread(client, thread, agency)
         found.resume()
     err.print(f"{found.agency_id}/{found.id} goes on", highlight=False)
+
+
+@app.command()
+def retry(
+    thread: ThreadName,
+    agency: AgencyId = None,
+    url: ServerUrl = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try a failed run again, from where it failed. What it had done is kept."""
+    with server(url, data_dir) as client:
+        accepted = the_thread(client, thread, agency).retry()
+    if as_json:
+        print_json(accepted)
+    else:
+        err.print(f"{accepted.run_id} is {accepted.status}", highlight=False)
 
 
 @app.command()

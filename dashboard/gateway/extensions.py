@@ -56,6 +56,7 @@ COMMANDS = frozenset(
         "policy",
         "providers",
         "resume",
+        "retry",
         "run",
         "schedules",
         "send",

@@ -29,13 +29,16 @@ FEED_LAG = Histogram(
 
 COUNTERS = {
     "runs_started": "Runs that began.",
+    "runs_recovered": "Runs that were taken up again after their process died or was stopped.",
     "turns": "Turns of runs: model calls and what they led to.",
     "model_calls": "Calls of models.",
     "model_failures": "Calls of models that failed; those that were tried again are among them.",
+    "model_retries": "Calls of models that were made again, after a failure or a process's death.",
     "model_calls_unpriced": "Calls of models whose price is unknown.",
     "cost_usd": "Cost of the model calls whose price is known, in US dollars.",
     "tool_calls": "Calls of tools.",
     "tool_errors": "Calls of tools that failed.",
+    "tool_retries": "Calls of tools that were made again, after a failure or a process's death.",
     "approvals_asked": "Calls that a person was asked about.",
     "approvals_answered": "Calls that were decided on, by a person or by their deadline.",
     "subagents_spawned": "Threads that other threads have started.",

@@ -157,3 +157,29 @@ async def test_tool_calls_of_the_model_itself_work_in_code_mode_too(tmp_path: Pa
         thread = await runtime.create("coder")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "ok"
+
+
+async def test_a_call_of_code_that_runs_once_more_after_a_crash_is_told_of(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    @tool
+    async def slow() -> str:
+        ran.append("slow")
+        if len(ran) == 1:
+            await asyncio.Event().wait()
+        return "at last"
+
+    async def run(code: str, state: JsonValue, call_tool: CallTool) -> CodeResult:
+        return CodeResult(output=(await call_tool("slow", {})).text)
+
+    async with runtime_for(tmp_path, [CODE, "The end."], run, slow) as runtime:
+        thread = await runtime.create("coder")
+        await thread.invoke("go")
+        await started(thread, "slow")
+    async with runtime_for(tmp_path, [CODE, "The end."], run, slow) as runtime:
+        thread = await runtime.thread(thread.id)
+        assert (await thread.wait(PATIENCE)).data == "The end."
+        told = [event async for event in thread.events(follow=False)]
+        (recovered,) = [event for event in told if event.type == EventType.RUN_RECOVERED]
+        (again,) = [event for event in told if event.type == EventType.TOOL_RETRIED]
+        assert (recovered.data["doing"], again.data["attempt"], again.data["why"]) == ("code", 2, "stopped")

@@ -13,6 +13,7 @@ from agency import (
     ModelError,
     ModelReply,
     ModelRequest,
+    RetryPolicy,
     Thread,
     ToolContext,
     ToolError,
@@ -27,17 +28,22 @@ from middleware import hitl
 PATIENCE = 10.0
 
 
-@tool
+@tool(retry=RetryPolicy(attempts=2))
 async def act(how: str, ctx: ToolContext) -> object:
     if how == "wait":
         return await ctx.wait_outside("nothing much", timeout_ms=20)
     if how == "consult":
         return (await ctx.ask_model("What now?")).text
+    if how == "stumble" and ctx.attempt == 1:
+        raise ToolError("not yet", retry_after_ms=1)
     if how == "fail":
         raise ToolError("it failed")
     if how == "hang":
         await asyncio.Event().wait()
     return how
+
+
+tried: list[str] = []
 
 
 def script(request: ModelRequest) -> Line:
@@ -46,7 +52,8 @@ def script(request: ModelRequest) -> Line:
         return "all is well"
     match last.content:
         case "error":
-            return ModelError("no")
+            tried.append("error")
+            return ModelError("no", retryable=len(tried) == 1, retry_after_ms=1)
         case "delegate":
             return call("task", description="say hello", subagentType="helper")
         case "What now?":
@@ -100,13 +107,21 @@ async def test_every_event_type_is_emitted_and_stored_ones_are_seen_live_in_orde
     async with LocalRuntime(build(), tmp_path) as runtime:
         thread = await runtime.create("boss")
         watcher = asyncio.create_task(live(thread, seen))
-        for message in ("work", "fail", "consult", "wait", "delegate", "error", "trail off", "hang"):
+        for message in ("work", "fail", "consult", "wait", "delegate", "error", "trail off", "hang", "stumble"):
             await ask(thread, message)
+        await thread.put_files({"/note.txt": "x"})
+        await thread.invoke("hang")
+        await thread.wait(PATIENCE)
+        await thread.approve()
         stored = [event async for event in thread.events(follow=False)]
     await asyncio.wait_for(watcher, PATIENCE)
-    assert {event.type for event in seen} == set(EventType)
+    async with LocalRuntime(build(), tmp_path) as runtime:  # which was closed while a tool was at work
+        thread = await runtime.thread(thread.id)
+        await thread.cancel()
+        later = [event async for event in thread.events(len(stored), follow=False)]
     assert [event for event in seen if event.seq is not None] == stored
-    assert {event.type for event in stored} == set(EventType) - {EventType.MODEL_DELTA}
+    assert {event.type for event in [*seen, *later]} == set(EventType)
+    assert {event.type for event in [*stored, *later]} == set(EventType) - {EventType.MODEL_DELTA}
 
 
 async def test_the_events_of_an_approved_call_tell_its_story(tmp_path: Path) -> None:
@@ -179,4 +194,8 @@ def test_event_types_are_stored_by_numbers_that_never_change() -> None:
         "runtime.warning",
         "model.asked",
         "tool.waiting",
+        "run.recovered",
+        "tool.retried",
+        "model.retried",
+        "state.edited",
     ]

@@ -73,11 +73,12 @@ def test_nothing_was_seen_yet() -> None:
         "tokens": {"input": 0, "output": 0, "cachedInput": 0, "cacheWrite": 0, "reasoning": 0},
         "cost": {"usd": 0.0, "knownUsd": 0.0, "unknownCalls": 0},
         "cache": {"hits": 0, "misses": 0, "hitRatio": None, "readTokens": 0},
-        "models": {"calls": 0, "failuresByKind": {}},
-        "tools": {"callsByName": {}, "callsByType": {}, "errorsByName": {}, "errorsByKind": {}},
+        "models": {"calls": 0, "failuresByKind": {}, "retries": 0},
+        "tools": {"callsByName": {}, "callsByType": {}, "errorsByName": {}, "errorsByKind": {}, "retries": 0},
         "errors": {"total": 0, "byKind": {}},
         "turns": {"count": 0, "latencyMsP50": None, "latencyMsP95": None},
         "approvals": {"pending": 0, "granted": 0, "denied": 0},
+        "recoveries": 0,
     }
 
 
@@ -120,9 +121,13 @@ def test_calls_and_errors_are_counted_by_name_and_by_code_and_a_canceled_call_is
         (8, events.tool_output("shout", "c2", "A")),
         (8, events.runtime_warning("cache_lost", "it is gone")),
         (9, events.agent_error("ERR_API", "no")),
+        (9, events.run_recovered(2, "died", "tools", 1, 3)),
+        (9, events.tool_retried("charge", "c1", 2, "died")),
+        (9, events.model_retried("scripted:any", 2, "error", ("ERR_RATE_LIMIT", "slow down"), 9)),
     )
     watch(observer, (1, events.agent_error("ERR_API", "no")), (2, events.agent_error("ERR_AUTH", "no")), thread=OTHER)
     figures = observer.snapshot()
+    assert (figures.recoveries, figures.tools.retries, figures.models.retries) == (1, 1, 1)
     assert figures.models.failures_by_kind == {"ERR_RATE_LIMIT": 1}
     assert figures.tools.calls_by_name == {"charge": 2, "shout": 1}
     assert figures.tools.calls_by_type == {"function": 2, "middleware": 1}
@@ -256,7 +261,7 @@ async def test_a_run_in_figures(tmp_path: Path) -> None:
     assert figures.tokens == Usage(input=110, output=15, cached_input=80)
     assert (figures.cost.usd, figures.cost.unknown_calls) == (None, 2)
     assert (figures.cache.hits, figures.cache.misses) == (1, 1)
-    assert figures.models.model_dump() == {"calls": 3, "failuresByKind": {"ERR_AUTH": 1}}
+    assert figures.models.model_dump() == {"calls": 3, "failuresByKind": {"ERR_AUTH": 1}, "retries": 0}
     assert figures.tools.calls_by_name == {"charge": 2}
     assert (figures.tools.calls_by_type, figures.tools.errors_by_name) == ({"function": 2}, {"charge": 1})
     assert figures.errors.by_kind == {"ERR_AUTH": 1}

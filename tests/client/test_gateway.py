@@ -490,3 +490,30 @@ def test_a_schedule_gives_its_threads_options(agency: Agency) -> None:
     assert agency.change_schedule(made.id, model=None).model is None
     with pytest.raises(InvalidInput, match="takes options"):
         agency.change_schedule(made.id, options={"tune": {}})
+
+
+def test_a_failed_run_is_tried_again_and_what_the_agent_keeps_is_edited(agency: Agency, ledger: Path) -> None:
+    thread = agency.create_thread("clerk", script(calls(noting(ledger, "one"))))  # there is no second line
+    assert thread.wait(timeout=20).status == "error"
+    accepted = thread.retry(idempotency_key="again")
+    assert (accepted.run_id, thread.retry(idempotency_key="again")) == (f"{thread.id}.2", accepted)
+    run = thread.wait(timeout=20)
+    assert (run.status, run.meta.retry_of) == ("error", f"{thread.id}.1")
+    assert len(noted(ledger)) == len(set(noted(ledger))), "what was done is not done again"
+    seq = thread.info().seq
+    thread.edit_state({"files": {"/a.md": "new"}}, seq=seq)
+    assert thread.read_file("/a.md") == b"new"
+    with pytest.raises(WrongState, match="has changed since"):
+        thread.edit_state({"files": {"/a.md": "newer"}}, seq=seq)
+    edited = [event.data for event in thread.stored_events(seq) if event.type == EventType.STATE_EDITED]
+    assert [(each["part"], each["paths"]) for each in edited] == [("files", ["/a.md"])]
+
+
+async def test_the_same_retry_awaited(gateway: Server) -> None:
+    async with AsyncClient(gateway.url) as client:
+        agency = await client.create_agency("The awaited bakery")
+        thread = await agency.create_thread("clerk", script())
+        assert (await thread.wait(timeout=20)).status == "error"
+        assert (await thread.retry(limits=Limits(turns=1))).status == "running"
+        await thread.wait(timeout=20)
+        await thread.edit_state({"todos": []})

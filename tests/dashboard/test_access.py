@@ -147,7 +147,7 @@ def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: http
     thread = create(owner, agency, say("hello"))
     finished(owner, agency, thread)
     at = f"/agency/{agency}"
-    attempts = [
+    attempts: list[tuple[str, str, str, Json, int]] = [
         ("viewer", "GET", f"{at}", None, 200),
         ("viewer", "GET", f"{at}/agents", None, 200),
         ("viewer", "GET", f"{at}/blueprints", None, 200),
@@ -159,6 +159,8 @@ def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: http
         ("viewer", "GET", f"{at}/statistics?by=day", None, 200),
         ("operator", "PATCH", f"{at}/agent/{thread}", {"title": "Greetings"}, 200),
         ("operator", "POST", f"{at}/agents", {"agentType": "clerk"}, 201),
+        ("operator", "PATCH", f"{at}/agent/{thread}/state", {"state": {"todos": []}}, 200),
+        ("operator", "POST", f"{at}/agent/{thread}/retry", {}, 409),
         ("operator", "POST", f"{at}/agent/{thread}/invoke", {"messages": message(say("more"))}, 202),
         ("operator", "POST", f"{at}/agent/{thread}/fork", {"afterSeq": 1}, 201),
         ("operator", "POST", f"{at}/agent/{thread}/approve", {"approved": True}, 409),
@@ -245,6 +247,8 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
         "/limits": {"tokens": 1},
         "/settle": {"token": "agc.thr.guess"},
         "/fork": {},
+        "/retry": {},
+        "/state": {"state": {"todos": []}},
         "/agents": {"agentType": "clerk"},
         "/agent/{thread_id}": {"title": "mine now"},
         "/blueprints": {"name": "clerk", "prompt": "mine now"},

@@ -254,6 +254,16 @@ def test_a_run_is_paused_resumed_and_talked_to(run: Any, bakery: Agency) -> None
     assert results == ["the first", "the second"]
 
 
+def test_a_failed_run_is_tried_again(run: Any, bakery: Agency) -> None:
+    thread = bakery.create_thread("clerk", script())  # the model has no line
+    assert thread.wait(timeout=30).status == "error"
+    assert json.loads(run("retry", thread.id, "--json")) == {"runId": f"{thread.id}.2", "status": "running"}
+    thread.wait(timeout=30)
+    run("cancel", thread.id)
+    with pytest.raises(NotFound):
+        run("retry", "nothing")
+
+
 def completions(thread: Thread, count: int) -> list[Event]:
     found: list[Event] = []
     for event in thread.events():

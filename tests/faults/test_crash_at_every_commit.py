@@ -31,7 +31,16 @@ from agency.store.peek import holds_thread
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
-from tests.support.crashes import ENDS, IN_DOUBT, PARTS, commits_of, in_a_process, killed_at, started
+from tests.support.crashes import (
+    ENDS,
+    IN_DOUBT,
+    PARTS,
+    as_undisturbed,
+    commits_of,
+    in_a_process,
+    killed_at,
+    started,
+)
 
 
 def build(folder: Path) -> AgentSystem:
@@ -162,7 +171,7 @@ class Threads:
 
     def summary(self) -> dict[str, Any]:
         return {
-            thread: Counter((event.type, event.data.get("callId")) for event in events)
+            thread: Counter((event.type, event.data.get("callId")) for event in as_undisturbed(events))
             for thread, events in self.events.items()
         }
 

@@ -805,3 +805,20 @@ async def test_what_the_family_has_used_is_rolled_up(tmp_path: Path) -> None:
         assert run.meta.tokens_used.total == 6 * 15
         assert run.meta.cost_usd == pytest.approx(6 * 10 / 1_000_000)
         assert run.meta.children.cost_usd == pytest.approx(3 * 10 / 1_000_000)
+
+
+async def test_what_a_grandchild_has_used_counts_though_it_reports_when_its_parent_has_ended(tmp_path: Path) -> None:
+    hang = Hang()
+
+    async def lead(request: ModelRequest) -> Line:
+        if replies(request) == 0:
+            return background("worker")
+        await hang.started.wait()
+        return "as far as I got"
+
+    parts: dict[str, Part] = {"boss": [task("lead"), "thanks"], "lead": lead, "worker": HANGS}
+    async with FamilyRuntime(cast(parts, hang.tool), tmp_path) as runtime, asyncio.timeout(PATIENCE):
+        boss = await start(runtime)
+        assert await answer_of(boss) == "thanks"
+        await hang.stopped.wait()  # its run, and a model call of it, are over only now
+        await eventually(lambda: boss.run().meta.children.tokens_used.total == 3 * 15)

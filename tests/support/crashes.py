@@ -6,17 +6,17 @@ import asyncio
 import os
 import signal
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from agency import (
-    EventType,
-    Thread,
-)
+from agency import Event, EventType, Thread
 from agency.testing import die_at_commit
 
 ENDS = {EventType.TOOL_OUTPUT, EventType.TOOL_ERROR}
+RECOVERIES = {EventType.RUN_RECOVERED, EventType.TOOL_RETRIED, EventType.MODEL_RETRIED}
+GONE = ("died", "stopped")
+"""Why a process that went away is told of."""
 PARTS = 4
 """Into how many tests a crash at every commit is split, so that they run side by side."""
 IN_DOUBT = "may or may not have taken effect"
@@ -25,6 +25,12 @@ IN_DOUBT = "may or may not have taken effect"
 def commits_of(part: int) -> range:
     """Every fourth commit, from the part's first one on. Who tries them goes on until one is not reached."""
     return range(part + 1, 500, PARTS)
+
+
+def as_undisturbed(events: Iterable[Event]) -> list[Event]:
+    """The events without those that tell of a process that went away, and of what was done once more because of that:
+    the only ones that a run may have more of than the same run without a crash. Retries after a failure stay."""
+    return [event for event in events if event.type not in RECOVERIES or event.data["why"] not in GONE]
 
 
 async def started(thread: Thread, call_id: str) -> None:

@@ -25,7 +25,7 @@ def view(agency: str, thread: str, tab: Tab) -> str:
 def nodes_of(events: list[Json]) -> list[tuple[str, str]]:
     """The nodes that a graph of these events has, each named after the event that it began with, and its kind.
 
-    Of a call there is one, however often it is tried: its id counts until the next step.
+    Of a call there is one for each attempt: its id counts until the next step.
     """
     found: list[tuple[str, str]] = []
     calls: set[str] = set()
@@ -35,7 +35,10 @@ def nodes_of(events: list[Json]) -> list[tuple[str, str]]:
             found.append((f"{BEGINS[kind]}:{seq}", BEGINS[kind]))
         if kind == "run.tick":
             calls.clear()
-        if kind.startswith("tool.") and data["callId"] not in calls:
+        again = kind.endswith(".retried") and data["why"] in ("died", "stopped")
+        if again and kind == "model.retried":
+            found.append((f"model:{seq}", "model"))
+        if kind.startswith("tool.") and (data["callId"] not in calls or again or kind == "tool.started"):
             calls.add(data["callId"])
             found.append((f"tool:{seq}", "tool"))
     return found

@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from agency.api import bodies as api
 from agency.api.settling import SettleBody
+from agency.api.steering import RetryBody, StateEdit
 from agency.api.tenancy import ThreadSummary
 from agency.approvals.decisions import ApproveResult
 from agency.client.operation import Resource, asks, follows, makes_thread
@@ -202,3 +203,18 @@ class ThreadOperations(Resource):
         """Raise the limits of a run that has used one up, and let it continue."""
         lifted = body(api.NewLimits, turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
         return order(f"{self._path}/limits", lifted, done=WrongState)
+
+    @asks
+    def retry(self, *, limits: Limits | None = None, idempotency_key: str | None = None) -> Request[Accepted]:
+        """Try the latest run again, which has failed, from where it failed: a new run goes on with the conversation, so
+        that what was done is kept. `limits` replace those of the run that failed."""
+        wanted = body(RetryBody, limits=limits, idempotency_key=idempotency_key or key())
+        return post(Accepted, f"{self._path}/retry", wanted)
+
+    @asks
+    def edit_state(self, changes: Mapping[str, JsonValue], *, seq: int | None = None) -> Request[None]:
+        """Change what the agent keeps, by the parts of its state: `todos` to a new list, `files` by path to new text,
+        or to None to delete one. It is refused while a run is at work, and, with the `seq` of the latest event that
+        you know, if anything has happened since."""
+        wanted = body(StateEdit, state=dict(changes), seq=seq)
+        return order(f"{self._path}/state", wanted, method="PATCH", done=WrongState)

@@ -113,6 +113,14 @@ class RunDisplay:
             case EventType.MODEL_COMPLETED, {"error": {"code": str(code), "message": str(message)}}:
                 self._line(shown, ("✗ ", "red"), f"{code} {one_line(message)}", (_what_next(event.data), "dim"))
                 shown.text = ""
+            case EventType.RUN_RECOVERED, {"why": str(why), "attempt": int(attempt)}:
+                shown.text = ""
+                gone = "was stopped" if why == "stopped" else "died"
+                self._line(shown, ("↻ ", "yellow"), f"a process {gone}; the run goes on (attempt {attempt})")
+            case EventType.TOOL_RETRIED, {"callId": str(call), "toolName": str(name), "attempt": int(attempt)}:
+                again = event.data.get("retryAt")
+                when = f" at {again[11:19]}" if isinstance(again, str) else ""
+                self._line(shown, ("↻ ", "yellow"), f"{one_line(name)} again{when} (attempt {attempt})")
             case EventType.RUNTIME_WARNING, {"message": str(message)}:
                 self._line(shown, ("! ", "yellow"), one_line(message))
             case EventType.MODEL_ASKED, {"by": str(by), "error": {"code": str(code), "message": str(message)}}:

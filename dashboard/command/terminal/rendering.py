@@ -23,6 +23,7 @@ STYLES = {
     "runtime": "yellow",
     "thread": "bold",
     "request": "bold",
+    "state": "bold",
 }
 """By the first word of an event's name; all others are dim."""
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 
 from agency.api import bodies as api
 from agency.api.conversation import absolute
-from dashboard.gateway.access import Operator, TheCluster, Viewer
+from dashboard.gateway.access import AnyPrincipal, Operator, TheCluster, Viewer
 from dashboard.gateway.content import GIVEN, SHOWN, given, shown
 from dashboard.gateway.parameters import AgencyId, ThreadId
 from dashboard.gateway.problems import refusals
@@ -38,14 +38,21 @@ async def read_file(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadI
 
 @router.put("/file", dependencies=[Operator], responses=refusals(404), openapi_extra=GIVEN)
 async def write_file(
-    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath, request: Request
+    cluster: TheCluster,
+    agency_id: AgencyId,
+    thread_id: ThreadId,
+    path: FilePath,
+    request: Request,
+    principal: AnyPrincipal,
 ) -> api.Ok:
     """Give the agent a file, which replaces the one at this path. The agent must read it before it can edit it."""
-    await cluster.thread(agency_id, thread_id).put_files({path: await given(request)})
+    await cluster.thread(agency_id, thread_id).put_files({path: await given(request)}, by=principal.name)
     return api.Ok()
 
 
 @router.delete("/file", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Operator], responses=refusals(404))
-async def delete_file(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath) -> None:
+async def delete_file(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath, principal: AnyPrincipal
+) -> None:
     """Delete one of the agent's files."""
-    await cluster.thread(agency_id, thread_id).delete_file(path)
+    await cluster.thread(agency_id, thread_id).delete_file(path, by=principal.name)

@@ -12,6 +12,7 @@ from actors.host.system_agent import WAIT_MOST
 from agency.api import bodies as api
 from agency.api.conversation import as_messages
 from agency.api.settling import SettleBody
+from agency.api.steering import RetryBody, StateEdit
 from agency.api.tenancy import ThreadSummary
 from agency.approvals.decisions import ApproveResult
 from agency.errors import InvalidInput, WrongState
@@ -166,6 +167,17 @@ async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -
     return api.StateAndRun(state=known, run=found.run)
 
 
+@router.patch("/agent/{thread_id}/state", dependencies=[Operator], responses=refusals(404, 409))
+async def edit_state(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, body: StateEdit, principal: AnyPrincipal
+) -> api.Ok:
+    """Change what the agent keeps: its todos, its files. It is refused while a run is at work: pause it first. The
+    event `state.edited` has the name of your key, and what was changed."""
+    thread = cluster.thread(agency_id, thread_id)
+    await thread.edit_state(body.state, by=principal.name, seq=body.seq)
+    return api.Ok()
+
+
 @router.get("/agent/{thread_id}/run", dependencies=[Viewer], responses=refusals(404))
 async def run(
     cluster: TheCluster,
@@ -245,6 +257,21 @@ async def resume(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) 
     """Resume a run that was paused with `pause`."""
     await cluster.thread(agency_id, thread_id).resume()
     return api.Ok()
+
+
+@router.post(
+    "/agent/{thread_id}/retry",
+    status_code=status.HTTP_202_ACCEPTED,
+    dependencies=[Operator],
+    responses=refusals(404, 409),
+)
+async def retry(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, given: RetryBody | None = None
+) -> Accepted:
+    """Try the latest run again, which has failed, from where it failed. A new run goes on with the conversation; the
+    one that failed stays as it is."""
+    body = given or RetryBody()
+    return await cluster.thread(agency_id, thread_id).retry(limits=body.limits, idempotency_key=body.idempotency_key)
 
 
 @router.post("/agent/{thread_id}/limits", dependencies=[Operator], responses=refusals(404, 409))

@@ -152,7 +152,7 @@ def test_no_result_of_a_batch_is_said_before_its_retries_are_over() -> None:
     run.reply("", call("a"), call("b"))
     polled = run.tools({"a": ok("A"), "b": flaky()}) + run.wake()
 
-    assert [type(effect) for effect in polled] == [fx.Sleep, fx.CallTools]
+    assert [type(effect) for effect in polled] == [fx.Emit, fx.Sleep, fx.CallTools]
 
 
 def test_calls_to_be_tried_again_sleep_as_long_as_the_longest_of_them_asks_for() -> None:

@@ -26,6 +26,7 @@ import type {
   Health,
   Incoming,
   InstallationStatus,
+  JsonObject,
   Key,
   KeyRole,
   KeyWithSecret,
@@ -330,6 +331,20 @@ export class ThreadHandle {
   invoke(message: string | NonNullable<BodyOf<"invoke">>): Promise<AnswerOf<"invoke">> {
     const said = typeof message === "string" ? { messages: [{ content: message }] } : message;
     return this.operate("invoke", { idempotencyKey: newKey(), ...said });
+  }
+
+  /** Try the latest run again, which has failed, from where it failed. */
+  retry(): Promise<AnswerOf<"retry">> {
+    return this.operate("retry", { idempotencyKey: newKey() });
+  }
+
+  /** Change what the agent keeps, by the parts of its state: `todos`, `files`. With the `seq` of the latest event that you
+   * know, it is refused if anything has happened since. */
+  editState(state: JsonObject, seq?: number): Promise<{ ok?: boolean }> {
+    return this.transport.request(this.#path("/state"), {
+      method: "PATCH",
+      body: { state, ...(seq === undefined ? {} : { seq }) },
+    });
   }
 
   /** Approve the calls that wait for a person: all of them, or those with these ids. */

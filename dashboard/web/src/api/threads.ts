@@ -2,7 +2,7 @@
 
 import type { ThreadQuery } from "@/api/agencyClient";
 import { client } from "@/api/client";
-import type { AnswerOf, BodyOf, Decision, NewThread, ThreadOperation } from "@/api/types";
+import type { AnswerOf, BodyOf, Decision, JsonObject, NewThread, ThreadOperation } from "@/api/types";
 
 const at = (agency: string, thread: string) => client.agency(agency).thread(thread);
 
@@ -31,9 +31,14 @@ export const invoke = operation("invoke");
 export const cancel = operation("cancel");
 export const pause = operation("pause");
 export const resume = operation("resume");
+export const retry = operation("retry");
 export const liftLimits = operation("limits");
 export const decide = operation("approve");
 export const fork = operation("fork");
+
+/** Change what the agent keeps; `seq` is the latest event that is known here. */
+export const editState = (agency: string, thread: string, state: JsonObject, seq?: number) =>
+  at(agency, thread).editState(state, seq);
 
 // What waits for a person.
 

@@ -71,6 +71,7 @@ export type ImageToSend = Schemas["Image-Input"];
 export type ToolCall = Schemas["ToolCall-Output"];
 export type Message = Schemas["Message"];
 export type Subagent = Schemas["ChildLink"];
+export type Todo = Schemas["Todo"];
 export type AgentState = Schemas["AgentState"];
 export type StateAndRun = Schemas["StateAndRun"];
 export type RunState = Schemas["RunState"];

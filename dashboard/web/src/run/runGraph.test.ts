@@ -70,17 +70,42 @@ describe("nodes", () => {
     expect([aside?.label, aside?.status, (aside?.end ?? 0) - (aside?.start ?? 0)]).toEqual(["m for note", "done", 25]);
   });
 
-  test("a call that is tried again stays one; a later step may use its id again", () => {
+  test("each attempt of a call is one; a later step may use its id again", () => {
     const again = new Recording().begin().step(1).call("a");
     again
       .add("tool.error", { toolName: "note", callId: "a", error: "not yet", kind: "external" })
+      .add("tool.retried", { toolName: "note", callId: "a", attempt: 2, why: "error" })
       .call("a")
       .output("a");
     const { events } = again.step(2).call("a").output("a").step(3).end();
     const calls = of(events, "tool");
-    expect(calls.map(({ status, seqs }) => [status, seqs.length])).toEqual([
-      ["done", 4],
-      ["done", 2],
+    expect(calls.map(({ label, status, seqs }) => [label, status, seqs.length])).toEqual([
+      ["note", "failed", 3],
+      ["note (attempt 2)", "done", 2],
+      ["note", "done", 2],
+    ]);
+    expect(edges(events)).toContain(`${calls[0]?.id} next ${calls[1]?.id}`);
+  });
+
+  test("a process that went away leaves a gap, and what it did is lost and done again", () => {
+    const died = new Recording().begin().step(1).call("a").call("b").output("b");
+    const lastWorkAt = died.events.at(-1)?.ts ?? "";
+    died.add("run.recovered", { attempt: 2, why: "died", doing: "tools", lastWorkAt }, 5_000);
+    died.add("tool.retried", { toolName: "note", callId: "a", attempt: 2, why: "died" }, 0).output("a");
+    died.add("run.tick", { step: 2 }).add("model.started", { model: "a:b" });
+    died.add("run.recovered", { attempt: 3, why: "stopped", doing: "model", lastWorkAt }, 10);
+    died.add("model.retried", { model: "a:b", attempt: 2, why: "stopped" }, 0);
+    const { gaps } = graphOf(died.events);
+    expect(gaps.map(({ from, to, died }) => [to - from, died])[0]).toEqual([5_000, true]);
+    expect(of(died.events, "tool").map(({ label, status, detail }) => [label, status, detail])).toEqual([
+      ["note", "lost", "a"],
+      ["note", "done", "b"],
+      ["note (attempt 2)", "done", "a"],
+    ]);
+    expect(of(died.events, "model").map(({ label, status }) => [label, status])).toEqual([
+      ["demo:any", "done"],
+      ["a:b", "lost"],
+      ["a:b (attempt 2)", "running"],
     ]);
   });
 
@@ -116,11 +141,11 @@ describe("nodes", () => {
     expect(edges(asked.events)).toContain(`${approval?.id} next ${of(asked.events, "tool")[0]?.id}`);
   });
 
-  test("a model call that failed is one, and so is the next try; one whose end is not stored is canceled", () => {
+  test("a model call that failed is one, and so is the next try; one whose end is not stored is lost", () => {
     const tried = new Recording().begin().add("run.tick", { step: 1 }).add("model.started", { model: "a:b" });
     tried.add("model.completed", { model: "a:b", error: { code: "ERR_OVERLOADED", message: "later" } });
     tried.add("model.started", { model: "a:b" }).add("model.started", { model: "a:b" });
-    expect(of(tried.events, "model").map(({ status }) => status)).toEqual(["failed", "canceled", "running"]);
+    expect(of(tried.events, "model").map(({ status }) => status)).toEqual(["failed", "lost", "running"]);
   });
 
   test("what goes on when a run ends is canceled, the run says how it ended", () => {

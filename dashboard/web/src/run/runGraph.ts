@@ -1,7 +1,8 @@
 // A thread's events as a graph: what was done, how long it took, and what led to what.
 //
 // Each run, tick, model call, tool call, approval and child is one node, named after the event that it began with, and
-// nothing else is a node: what is drawn can be compared with what is stored. Edges lead from older nodes to newer ones
+// nothing else is a node: what is drawn can be compared with what is stored. A call that ran twice is two nodes, one for
+// each attempt; an attempt that was lost with its process ends where another process took the run up. Edges lead from older nodes to newer ones
 // only, so that the order of the nodes is one in which a graph can be laid out.
 
 import type { Json, JsonObject, ThreadEvent } from "@/api/types";
@@ -11,7 +12,7 @@ import { brief } from "@/text/format";
 export type Kind = "run" | "tick" | "model" | "tool" | "approval" | "child";
 export const KINDS: readonly Kind[] = ["run", "tick", "model", "tool", "approval", "child"];
 
-export type NodeStatus = "running" | "waiting" | "done" | "failed" | "denied" | "canceled";
+export type NodeStatus = "running" | "waiting" | "done" | "failed" | "denied" | "canceled" | "lost";
 
 export interface GraphNode {
   /** `kind:seq`, the seq being that of its first event. */
@@ -31,6 +32,15 @@ export interface GraphNode {
   readonly seqs: readonly number[];
   /** The thread of a child. */
   readonly childThread: string | null;
+  /** Which attempt of a model call or a tool call it is. */
+  readonly attempt: number;
+}
+
+/** From the last sign of life of a process that went away to the moment when another took the run up. */
+export interface Gap {
+  readonly from: number;
+  readonly to: number;
+  readonly died: boolean;
 }
 
 type EdgeKind = "next" | "spawn" | "return";
@@ -45,12 +55,13 @@ export interface GraphEdge {
 export interface RunGraph {
   readonly nodes: readonly GraphNode[];
   readonly edges: readonly GraphEdge[];
+  readonly gaps: readonly Gap[];
 }
 
 export function graphOf(events: readonly ThreadEvent[]): RunGraph {
   const building = new Building();
   for (const event of events) building.take(event);
-  return { nodes: building.nodes, edges: building.edges };
+  return { nodes: building.nodes, edges: building.edges, gaps: building.gaps };
 }
 
 type Draft = { -readonly [name in keyof GraphNode]: GraphNode[name] } & { seqs: number[] };
@@ -58,9 +69,12 @@ type Draft = { -readonly [name in keyof GraphNode]: GraphNode[name] } & { seqs: 
 class Building {
   readonly nodes: Draft[] = [];
   readonly edges: GraphEdge[] = [];
+  readonly gaps: Gap[] = [];
   #run: Draft | null = null;
   #tick: Draft | null = null;
   #model: Draft | null = null;
+  /** Which attempt the next model call is. */
+  #tries = 1;
   /** The calls since the last tick, by their ids, which models may use again later. */
   #calls = new Map<string, Draft>();
   /** The approval that each call waits for, or has been given by. */
@@ -90,6 +104,15 @@ class Building {
         break;
       case "run.resumed":
         if (this.#run) this.#note(this.#run, event, "running");
+        break;
+      case "run.recovered":
+        this.#recovered(event);
+        break;
+      case "model.retried":
+        this.#modelAgain(event);
+        break;
+      case "tool.retried":
+        this.#callAgain(event);
         break;
       case "agent.started":
       case "runtime.warning":
@@ -171,6 +194,13 @@ class Building {
       this.#note(this.#run, event, ["subagent", "outside"].includes(text(event.data.reason)) ? "running" : "waiting");
   }
 
+  #recovered(event: ThreadEvent): void {
+    if (this.#run) this.#note(this.#run, event);
+    const { lastWorkAt, why } = event.data;
+    const to = Date.parse(event.ts);
+    this.gaps.push({ from: Math.min(to, Date.parse(text(lastWorkAt)) || to), to, died: why === "died" });
+  }
+
   #endRun(event: ThreadEvent, status: NodeStatus): void {
     const run = this.#run;
     if (run === null) return;
@@ -187,16 +217,25 @@ class Building {
   // Models.
 
   #beginModel(event: ThreadEvent): void {
-    if (this.#model?.end === null) close(this.#model, event, "canceled"); // the host that asked it died, and another asks again
-    const model = this.#add(event, "model", text(event.data.model) || "model", "");
+    if (this.#model?.end === null) close(this.#model, event, "lost"); // as earlier releases tell of a process that died
+    const model = this.#add(event, "model", nthTry(text(event.data.model) || "model", this.#tries), "");
+    model.attempt = this.#tries;
     this.#lead(this.#ends, model);
     this.#step(model);
     this.#model = model;
   }
 
+  /** A model is asked again: `model.started` follows one that failed; one that was lost is made again at once. */
+  #modelAgain(event: ThreadEvent): void {
+    this.#tries = attemptOf(event);
+    if (!isLost(event)) this.#model?.seqs.push(event.seq);
+    else this.#beginModel(event);
+  }
+
   #endModel(event: ThreadEvent): void {
     const model = this.#model;
     if (model === null || model.end !== null) return;
+    this.#tries = 1;
     const { error, usage } = event.data;
     model.seqs.push(event.seq);
     model.detail = isObject(error) ? text(error.code) : tokens(usage);
@@ -219,19 +258,28 @@ class Building {
   #beginCall(event: ThreadEvent): void {
     const id = text(event.data.callId);
     const known = this.#calls.get(id);
-    if (known) {
-      // tried again, or run again after its host had died
-      known.seqs.push(event.seq);
-      known.status = "running";
-      known.end = null;
-      return;
-    }
-    this.#addCall(event, id);
+    this.#addCall(event, id, known);
   }
 
-  #addCall(event: ThreadEvent, id: string): Draft {
-    const call = this.#add(event, "tool", text(event.data.toolName) || "tool", cut(brief(event.data.args ?? "")));
-    const from = this.#gates.get(id) ?? this.#model ?? this.#tick ?? this.#run;
+  /** A call runs again: `tool.started` follows one that failed; one that was lost runs again at once. */
+  #callAgain(event: ThreadEvent): void {
+    const id = text(event.data.callId);
+    const known = this.#calls.get(id);
+    if (!isLost(event)) known?.seqs.push(event.seq);
+    else this.#addCall(event, id, known);
+  }
+
+  /** `before` is the attempt before this one. */
+  #addCall(event: ThreadEvent, id: string, before?: Draft): Draft {
+    const name = text(event.data.toolName) || "tool";
+    const detail = event.data.args === undefined ? (before?.detail ?? "") : cut(brief(event.data.args));
+    const attempt = before ? before.attempt + 1 : 1;
+    const call = this.#add(event, "tool", nthTry(name, attempt), detail);
+    call.attempt = attempt;
+    if (before && before.end === null) close(before, event, "lost");
+    const gate = this.#gates.get(id);
+    const asked = gate && before && this.nodes.indexOf(gate) > this.nodes.indexOf(before); // whether to run it again
+    const from = (asked ? gate : (before ?? gate)) ?? this.#model ?? this.#tick ?? this.#run;
     if (from) this.#lead([from], call);
     this.#ends.add(call);
     this.#calls.set(id, call);
@@ -319,6 +367,7 @@ class Building {
       end: null,
       seqs: [event.seq],
       childThread: null,
+      attempt: 1,
     };
     this.nodes.push(node);
     if (kind !== "child") this.#unended.add(node);
@@ -351,6 +400,19 @@ function endOf({ type, data }: ThreadEvent): string {
   if (type === "agent.error") return text(data.code);
   if (type === "run.canceled") return isObject(data.by) ? `by ${cancelerWords(data.by as unknown as Canceler)}` : "";
   return oneLine(data.result ?? "");
+}
+
+function nthTry(name: string, attempt: number): string {
+  return attempt > 1 ? `${name} (attempt ${attempt})` : name;
+}
+
+/** Whether an attempt has no end of its own, because its process went away. */
+function isLost({ data }: ThreadEvent): boolean {
+  return data.why === "died" || data.why === "stopped";
+}
+
+function attemptOf({ data }: ThreadEvent): number {
+  return typeof data.attempt === "number" ? data.attempt : 2;
 }
 
 function close(node: Draft, event: ThreadEvent, status: NodeStatus): void {

@@ -19,6 +19,7 @@ export const STATUS_WORDS: Record<NodeStatus, [Tone, string]> = {
   failed: ["bad", "failed"],
   denied: ["bad", "denied"],
   canceled: ["idle", "canceled"],
+  lost: ["wait", "lost with its process"],
 };
 
 export const SIGNS: Record<NodeStatus, string> = {
@@ -28,4 +29,5 @@ export const SIGNS: Record<NodeStatus, string> = {
   failed: "✕ ",
   denied: "✕ ",
   canceled: "⊘ ",
+  lost: "↯ ",
 };

@@ -6,6 +6,7 @@ import {
   LinkIcon,
   PauseIcon,
   PlayIcon,
+  RotateCcwIcon,
   SquareIcon,
   Trash2Icon,
 } from "lucide-react";
@@ -87,6 +88,18 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
           >
             <PlayIcon size={12} fill="currentColor" />
             Resume
+          </button>
+        )}
+        {run?.status === "error" && (
+          <button
+            type="button"
+            className="button small primary"
+            title="Try the run again from where it failed; what it has done is kept"
+            disabled={act.busy}
+            onClick={() => void act.run((agency, thread) => api.retry(agency, thread, {}))}
+          >
+            <RotateCcwIcon size={13} />
+            Retry
           </button>
         )}
         {isActive(run?.status) && (

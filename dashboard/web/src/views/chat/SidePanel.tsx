@@ -8,9 +8,9 @@ import { activityNow, activityWords, cancelerWords, capabilityWords, sourceWords
 import { count, duration, isActive, money, number, statusOf, total } from "@/text/format";
 import { Dot } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
+import { PlanEditor } from "@/views/chat/PlanEditor";
 import css from "@/views/chat/SidePanel.module.css";
-
-const TODO_WORDS = { pending: "to do", in_progress: "in progress", completed: "done" } as const;
+import { TODO_WORDS } from "@/views/chat/todoWords";
 
 /** Beside the chat: the plan as it is worked off, the run and its limits, subagents and files. */
 export function SidePanel({ agency, thread, now }: { agency: string; thread: string; now: ThreadNow }) {
@@ -26,6 +26,7 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
       <section>
         <h2 className="title">
           Plan {todos.length > 0 && <span className="faint num">{`${done} of ${todos.length}`}</span>}
+          {state?.todos && <PlanEditor agency={agency} thread={thread} todos={todos} />}
         </h2>
         {todos.length === 0 && <p className="faint">No plan yet.</p>}
         <ol className={css.plan}>
@@ -150,7 +151,7 @@ function RunSection({ agency, now }: { agency: string; now: ThreadNow }) {
 /** What a run tells about itself beside what it has used. */
 function RunFacts({ agency, now, envelope }: { agency: string; now: ThreadNow; envelope: RunEnvelope }) {
   const clock = useNow();
-  const { waitingFor, canceledBy, resultSource, capabilitiesUsed } = envelope.meta;
+  const { waitingFor, canceledBy, resultSource, capabilitiesUsed, retryOf, recoveries } = envelope.meta;
   const activity = activityNow(now);
   const used = capabilityWords(capabilitiesUsed);
   const { threads } = useAgency(agency);
@@ -174,6 +175,14 @@ function RunFacts({ agency, now, envelope }: { agency: string; now: ThreadNow; e
         </div>
       )}
       {resultSource && <Figure name="Result from" value={sourceWords(resultSource)} />}
+      {retryOf && <Figure name="Retry of" value={`run ${retryOf.split(".").at(-1)}`} />}
+      {recoveries > 0 && (
+        <Figure
+          name="Recovered"
+          value={count(recoveries, "time")}
+          more="A process died or was stopped while the run was at work, and another one went on"
+        />
+      )}
       {canceledBy && <Figure name="Canceled by" value={cancelerWords(canceledBy)} />}
       {used.length > 0 && <Figure name="Used" value={used.join(", ")} />}
     </>

@@ -101,6 +101,7 @@ function notedCalls(events: readonly ThreadEvent[]): Map<string, Noted> {
     if (type === "tool.started")
       noted.set(id, { startedAt: ts, ms: null, state: "running", text: null, waitsFor: null });
     const begun = noted.get(id);
+    if (type === "tool.retried" && !data.retryAt && begun) begun.startedAt = ts; // the attempt before was lost
     if (type === "tool.waiting" && begun) begun.waitsFor = data.waitsFor as string;
     if (type !== "tool.output" && type !== "tool.error") continue;
     const startedAt = noted.get(id)?.startedAt ?? ts;

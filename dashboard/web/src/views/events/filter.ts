@@ -16,6 +16,7 @@ const OF: Record<string, Area> = {
   hitl: "hitl",
   subagent: "subagent",
   middleware: "middleware",
+  state: "run",
 };
 
 export const AREA_WORDS: Record<Area, string> = {

@@ -14,6 +14,7 @@ import { Empty, Loading } from "@/ui/Empty";
 import { Refusal } from "@/ui/Refusal";
 import { Toolbar } from "@/ui/Toolbar";
 import { DiffView } from "@/views/files/DiffView";
+import { FileEditor } from "@/views/files/FileEditor";
 import { useContent, useFiles } from "@/views/files/useFiles";
 import { versionsOf, withCurrent } from "@/views/files/versions";
 import type { ThreadViewProps } from "@/views/tabs";
@@ -92,7 +93,24 @@ export default function FilesView({ agency, thread }: ThreadViewProps) {
             path={path}
             content={content.data}
             about={all.length > 1 && ` · ${count(all.length, "version")}`}
-            more={all.length > 1 ? [{ label: "Changes", show: () => <DiffView versions={all} /> }] : []}
+            more={[
+              ...(all.length > 1 ? [{ label: "Changes", show: () => <DiffView versions={all} /> }] : []),
+              {
+                label: "Edit",
+                show: () => (
+                  <FileEditor
+                    agency={agency}
+                    thread={thread}
+                    path={path}
+                    text={text ?? ""}
+                    onSaved={() => {
+                      void content.reload();
+                      reloadFiles();
+                    }}
+                  />
+                ),
+              },
+            ]}
             onDelete={() => setDeleting(path)}
           />
         )}

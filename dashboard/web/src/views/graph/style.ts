@@ -67,6 +67,15 @@ export function styleOf(font: string): StylesheetJson {
     },
     { selector: 'node[status = "canceled"]', style: { "border-color": color("--idle"), "border-style": "dotted" } },
     {
+      selector: 'node[status = "lost"]',
+      style: {
+        "border-color": color("--wait"),
+        "border-style": "dotted",
+        "border-width": 2.5,
+        "background-opacity": 0,
+      },
+    },
+    {
       selector: "edge",
       style: {
         width: 1.3,

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { NodePanel } from "@/run/NodePanel";
-import { graphOf, KINDS, type Kind } from "@/run/runGraph";
+import { type Gap, graphOf, KINDS, type Kind } from "@/run/runGraph";
 import { KIND_WORDS, SIGNS, STATUS_WORDS } from "@/run/words";
 import { clock, count, duration } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
@@ -89,7 +89,7 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
       <div className={css.body}>
         <div className={css.scroll} ref={scroller} tabIndex={0} role="region" aria-label="Timeline of the thread">
           <div className={css.sheet} style={{ width: `calc(var(--names) + (100% - var(--names)) * ${zoom})` }}>
-            <Axis scale={scale} zoom={zoom} />
+            <Axis scale={scale} zoom={zoom} gaps={graph.gaps} />
             <ol className={css.rows} style={{ height: rows.getTotalSize() }}>
               {rows.getVirtualItems().map((row) => {
                 const span = spans[row.index];
@@ -98,6 +98,7 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
                     key={span.node.id}
                     span={span}
                     scale={scale}
+                    gaps={graph.gaps}
                     top={row.start}
                     at={row.index + 1}
                     of={spans.length}
@@ -119,7 +120,15 @@ export default function TimelineView({ agency, thread }: ThreadViewProps) {
 
 const percent = (part: number) => `${(100 * part).toFixed(3)}%`;
 
-function Axis({ scale, zoom }: { scale: Scale; zoom: number }) {
+const gapWords = ({ from, to, died }: Gap) =>
+  `${died ? "The process died" : "The process was stopped"}: nothing was heard for ${duration(to - from)}, then another took the run up`;
+
+const placed = (scale: Scale, from: number, to: number) => ({
+  left: percent(scale.at(from)),
+  width: percent(scale.at(to) - scale.at(from)),
+});
+
+function Axis({ scale, zoom, gaps }: { scale: Scale; zoom: number; gaps: readonly Gap[] }) {
   const shown = useMemo(() => marks(scale, MARKS * zoom), [scale, zoom]);
   return (
     <div className={css.axis} aria-hidden="true">
@@ -130,8 +139,11 @@ function Axis({ scale, zoom }: { scale: Scale; zoom: number }) {
             key={from}
             className={css.pause}
             title={`Nothing but waiting for ${duration(to - from)}`}
-            style={{ left: percent(scale.at(from)), width: percent(scale.at(to) - scale.at(from)) }}
+            style={placed(scale, from, to)}
           />
+        ))}
+        {gaps.map((gap) => (
+          <span key={gap.to} className={css.gap} title={gapWords(gap)} style={placed(scale, gap.from, gap.to)} />
         ))}
         {shown.map((time) => (
           <span key={time} className={css.mark} style={{ left: percent(scale.at(time)) }}>
@@ -146,6 +158,7 @@ function Axis({ scale, zoom }: { scale: Scale; zoom: number }) {
 interface RowProps {
   span: Span;
   scale: Scale;
+  gaps: readonly Gap[];
   top: number;
   at: number;
   of: number;
@@ -153,7 +166,7 @@ interface RowProps {
   onChoose(id: string): void;
 }
 
-function Row({ span: { node, depth, start, end }, scale, top, at, of, chosen, onChoose }: RowProps) {
+function Row({ span: { node, depth, start, end }, scale, gaps, top, at, of, chosen, onChoose }: RowProps) {
   const took = duration(end - start);
   const [left, right] = [scale.at(start), scale.at(end)];
   const words = `${KIND_WORDS[node.kind]} ${node.label}, ${STATUS_WORDS[node.status][1]}, ${took}`;
@@ -178,6 +191,9 @@ function Row({ span: { node, depth, start, end }, scale, top, at, of, chosen, on
           <span className="unseen">{`${KIND_WORDS[node.kind]}, ${STATUS_WORDS[node.status][1]}`}</span>
         </span>
         <span className={css.lane}>
+          {gaps.map((gap) => (
+            <span key={gap.to} className={css.gap} style={placed(scale, gap.from, gap.to)} />
+          ))}
           <span className={css.bar} style={{ left: percent(left), width: percent(right - left) }} />
         </span>
       </button>

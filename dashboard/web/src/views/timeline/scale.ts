@@ -27,7 +27,9 @@ export function scaleOf(spans: readonly Span[], shorten: boolean): Scale {
   const begin = spans.reduce((least, { start }) => Math.min(least, start), Number.POSITIVE_INFINITY);
   const end = spans.reduce((most, span) => Math.max(most, span.end), Number.NEGATIVE_INFINITY);
   if (!spans.length) return { begin: 0, end: 0, pauses: [], at: () => 0 };
-  const busy = merged(spans.filter(({ node }) => WORK.has(node.kind) && node.status !== "waiting"));
+  const busy = merged(
+    spans.filter(({ node }) => WORK.has(node.kind) && node.status !== "waiting" && node.status !== "lost"),
+  );
   const worked = busy.reduce((sum, { from, to }) => sum + to - from, 0);
   const short = Math.max(PAUSE_LEAST_MS, worked * PAUSE_SHARE);
   const pauses = shorten ? between(busy, begin, end).filter(({ from, to }) => to - from > short) : [];
