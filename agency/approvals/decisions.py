@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from agency.approvals.pending import PendingToolCall, approval_id
 from agency.approvals.tools import GuardedTool
@@ -32,12 +32,11 @@ class Decided:
 
 
 class ApproveResult(Wire):
-    """What approving has done: the ids of the calls that may run, and of those in doubt, which it leaves waiting.
-    Decide on these one by one: `Rerun()`, or `Happened(result)`."""
+    """What approving has left: the ids of the calls in doubt, which go on waiting. Decide on these one by one:
+    `Rerun()`, or `Happened(result)`."""
 
     ok: Literal[True] = True
-    approved: tuple[str, ...] = ()
-    in_doubt: tuple[str, ...] = ()
+    in_doubt: Annotated[tuple[str, ...], Field(exclude_if=lambda ids: not ids)] = ()
 
 
 def as_decisions(given: Mapping[str, Decision]) -> dict[str, Decision]:

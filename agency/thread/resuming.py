@@ -52,22 +52,21 @@ class Resuming:
         pending = self.pending()
         given = as_decisions(approved_calls(pending, modified))
         left = tuple(call.id for call in pending if call.kind == "in_doubt" and call.id not in given)
-        if left and not given:
-            self._driver.check_alive()
-            return ApproveResult(in_doubt=left)
-        counts = await self.decide(given, key, digest, by)
-        return ApproveResult(approved=tuple(given) if counts else (), in_doubt=left)
+        if given or not left:
+            await self.decide(given, key, digest, by)
+        self._driver.check_alive()
+        return ApproveResult(in_doubt=left)
 
-    async def decide(self, given: Mapping[str, Decision], key: str | None, digest: str, by: str | None) -> bool:
-        """Decide on calls, by their ids or their `approval_id`s; whether that counts. With a key that is known, nothing
-        changes; `digest` is that of what the caller asked for, `by` the name of the person."""
+    async def decide(self, given: Mapping[str, Decision], key: str | None, digest: str, by: str | None) -> None:
+        """Decide on calls, by their ids or their `approval_id`s. With a key that is known, nothing changes; `digest` is
+        that of what the caller asked for, `by` the name of the person."""
         if self._is_known(key, digest):
-            return False
+            return
         decided = self._checked(given)
         draft = self._run.draft()
         await self._run_hooks(draft, "hitl", decided.decisions)
         if self._is_known(key, digest):  # the same request came twice, and the other one was quicker
-            return False
+            return
         effect, decided = decided.effect, self._checked(given)
         if (self._run.n, decided.effect) != (draft.run, effect):  # that run ended, and another one asks
             raise WrongState(f"the calls that were to be decided on no longer wait in thread {self._thread.id}")
@@ -76,7 +75,6 @@ class Resuming:
         if decided.always:
             approve_always(draft, decided.always)
         self._driver.advance(draft, [CallsDecided(id=effect, at=now_ms(), decisions=decided.decisions, who=by)])
-        return True
 
     def _is_known(self, key: str | None, digest: str) -> bool:
         known = None if key is None else records.request(self._store, key)

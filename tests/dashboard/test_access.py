@@ -166,6 +166,7 @@ def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: http
         ("operator", "POST", f"{at}/agent/{thread}/approve", {"approved": True}, 409),
         ("operator", "POST", f"{at}/agent/{thread}/limits", {"tokens": 7}, 409),
         ("admin", "POST", f"{at}/blueprints", {"name": "clerk", "prompt": "Be brief."}, 201),
+        ("admin", "POST", f"{at}/blueprints", {"name": "clerk", "tags": ["demolition"], "unattended": True}, 200),
         ("admin", "DELETE", f"{at}/blueprints/clerk", None, 204),
         ("admin", "PATCH", f"{at}", {"name": "renamed"}, 200),
         ("admin", "GET", f"{at}/keys", None, 200),

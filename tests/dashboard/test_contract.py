@@ -90,6 +90,29 @@ def test_what_is_wrong_with_a_blueprint_is_still_refused(http: httpx.Client, blu
     assert http.get(blueprints).json() == before
 
 
+def test_a_blueprint_that_would_run_risky_tools_unasked_is_refused_unless_it_says_so(
+    http: httpx.Client, agency: str, blueprints: str
+) -> None:
+    risky = {**PLAIN, "tags": ["demolition"]}
+    before = http.get(blueprints).json()
+    inside = {**PLAIN, "tags": ["default"], "config": {"subagents": {"subagents": [{**risky, "name": "inner"}]}}}
+    for wrong in (risky, {**risky, "status": "draft"}, inside):
+        detail = assert_problem(http.post(blueprints, json=wrong), 400, "ERR_DEFINITION")
+        assert all(said in detail for said in ("demolish (high risk)", "the tag 'hitl'", "unattended"))
+    misspelt = {**PLAIN, "tags": ["demolition", "hitl"], "config": {"hitl": {"tools": ["demolsh"]}}}
+    assert "demolsh" in assert_problem(http.post(blueprints, json=misspelt), 400, "ERR_DEFINITION")
+    assert http.get(blueprints).json() == before
+    asks = http.post(blueprints, json={**risky, "tags": ["demolition", "hitl"]}).json()
+    assert (asks["unattended"], asks["unattendedTools"]) == (False, [])
+    meant = http.post(blueprints, json={**risky, "unattended": True}).json()
+    assert (meant["unattended"], meant["unattendedTools"], meant["warnings"]) == (True, ["demolish"], [])
+    assert of_name(http, blueprints, "greeter")["unattendedTools"] == ["demolish"]
+    thread = create(http, agency, say("hello"), agent="greeter")
+    state = http.get(f"/agency/{agency}/agent/{thread}/state").json()["state"]
+    assert state["unattendedTools"] == ["demolish"]
+    assert http.post(blueprints, json=meant).json()["unattended"] is True, "it is what it was"
+
+
 def test_what_a_blueprint_is_listed_or_answered_as_can_be_posted_back(http: httpx.Client, blueprints: str) -> None:
     first = http.post(blueprints, json={**PLAIN, "tags": ["unheard-of"]}).json()
     listed = of_name(http, blueprints, "greeter")

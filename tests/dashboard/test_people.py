@@ -120,10 +120,18 @@ def test_a_call_in_doubt_waits_in_the_inbox_with_what_is_known(http: httpx.Clien
     (call,) = eventually_sync(lambda: inbox(http, agency))[0]["calls"]
     assert (call["kind"], call["name"]) == ("in_doubt", "pay")
     assert call["since"] is not None and "may or may not" in call["note"]
-    told = {"decisions": {call["approvalId"]: {"decision": "respond", "content": "the bank says it was paid"}}}
+    at = f"/agency/{agency}/agent/{thread}/approve"
+    left = {"ok": True, "inDoubt": [call["id"]]}
+    for wanted in ({"approved": True}, {"approved": True, "modifiedToolCalls": [call]}):
+        assert http.post(at, json=wanted).json() == left
+    for decision in ({"decision": "approve"}, {"decision": "always"}, {"decision": "edit", "args": {}}):
+        assert_problem(http.post(at, json={"decisions": {call["id"]: decision}}), 400, "ERR_INVALID_INPUT")
+    told = {"decisions": {call["approvalId"]: {"decision": "happened", "result": {"the bank": "it was paid"}}}}
     assert http.post(f"/agency/{agency}/approvals", json=told).json()["refused"] == []
     assert finished(http, agency, thread)["data"] == "settled"
     assert noted(ledger) == ["pay:bill"]
+    of_people = [event for event in stored(http, agency, thread) if event["type"].startswith("hitl.")]
+    assert [event["data"].get("kind") for event in of_people] == ["in_doubt", None]
 
 
 def test_a_message_interrupts_the_model_and_one_for_later_starts_the_next_run(http: httpx.Client, agency: str) -> None:

@@ -104,6 +104,7 @@ def test_progress_tells_of_the_plan_of_calls_and_of_subagents(folder: Path) -> N
     assert "  helper  ✓ ponder(seconds=1)" in done.stderr
     assert "  editor  ✓ publish(path=" in done.stderr
     assert "✓ helper: " in done.stderr
+    assert "✋ approve publish" in done.stderr
     assert len(published(folder)) == 2  # the editor's, and its own
 
 

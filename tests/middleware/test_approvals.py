@@ -456,7 +456,7 @@ async def test_approving_leaves_calls_in_doubt_waiting_and_says_so(tmp_path: Pat
         await thread.wait(5)
         before = await snapshot(thread)
         for modified in ((), [ToolCall(id="ch", name="charge", args={"cents": 5})]):
-            assert await thread.approve(modified) == ApproveResult(approved=(), in_doubt=("ch",))
+            assert await thread.approve(modified) == ApproveResult(in_doubt=("ch",))
         with pytest.raises(InvalidInput, match="in doubt"):
             await thread.approve([ToolCall(id="ch", name="charge", args={"cents": 6})])
         assert (await snapshot(thread), till.charges) == (before, 1)
@@ -481,7 +481,7 @@ async def test_calls_that_have_not_begun_are_no_calls_in_doubt(tmp_path: Path) -
         for decision in (Rerun(), Happened(result="yes")):
             with pytest.raises(InvalidInput, match="is not in doubt"):
                 await thread.decide({"ch": decision})
-        assert await thread.approve() == ApproveResult(approved=("ch",))
+        assert await thread.approve() == ApproveResult()
         assert await ended(thread) == "done"
         assert till.charges == 1
 

@@ -172,6 +172,12 @@ async def pay(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) ->
     return f"paid {what}"
 
 
+@tool(risk="high")
+async def demolish(what: str) -> str:
+    """Tear something down."""
+    return f"{what} is gone"
+
+
 @tool(retry=RetryPolicy(attempts=5))
 async def flaky(ledger: str, what: str, ctx: ToolContext, after_ms: int = 300) -> str:
     """Fail at first, and work when it is tried again after a while."""
@@ -319,6 +325,7 @@ system = (
     .add_tool(hold)
     .add_tool(charge)
     .add_tool(pay)
+    .add_tool(demolish, tags=["demolition"])
     .add_tool(flaky)
     .add_tool(die)
     .add_tool(crunch)

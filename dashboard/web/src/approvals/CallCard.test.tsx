@@ -96,9 +96,26 @@ describe("a call that waits", () => {
     expect(new Set(keys).size).toBe(1);
   });
 
-  it("that may have happened already is not approved for always", () => {
-    show({ kind: "in_doubt" });
-    expect(screen.queryByRole("button", { name: "Always approve" })).toBeNull();
+  it("that may have happened already is not approved, by no button and no key", async () => {
+    const card = show({ kind: "in_doubt" });
+    for (const name of ["Approve", "Always approve", "Edit …"])
+      expect(screen.queryByRole("button", { name })).toBeNull();
     expect(screen.getByText("in doubt: it may have happened")).toBeTruthy();
+    fireEvent.keyDown(card, { key: "a" });
+    fireEvent.keyDown(card, { key: "Enter", ctrlKey: true });
+    expect(decided()).toEqual([]);
+    await userEvent.click(screen.getByRole("button", { name: "Run again" }));
+    expect(decided()).toEqual([{ apr_1: { decision: "rerun" } }]);
+  });
+
+  it.each([
+    ['{{"cents": 5}', { cents: 5 }],
+    ["it went through", "it went through"],
+  ])("that did happen has the result that a person knows of", async (typed, result) => {
+    show({ kind: "in_doubt" });
+    await userEvent.click(screen.getByRole("button", { name: "It did happen …" }));
+    await userEvent.type(screen.getByLabelText("What it returned"), typed);
+    await userEvent.click(screen.getByRole("button", { name: "It did happen" }));
+    expect(decided()).toEqual([{ apr_1: { decision: "happened", result } }]);
   });
 });

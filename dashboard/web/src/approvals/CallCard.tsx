@@ -3,7 +3,7 @@ import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import { Problem } from "@/api/problem";
 import { decide } from "@/api/threads";
-import type { Decision } from "@/api/types";
+import type { Decision, Json } from "@/api/types";
 import { ArgumentsEditor } from "@/approvals/ArgumentsEditor";
 import css from "@/approvals/CallCard.module.css";
 import type { Parsed } from "@/approvals/checkArguments";
@@ -11,6 +11,7 @@ import { approvalIdOf, type WaitingCall } from "@/approvals/waiting";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, duration, pretty } from "@/text/format";
+import { readJson } from "@/ui/JsonField";
 import { Refusal } from "@/ui/Refusal";
 import { useNow } from "@/ui/useNow";
 
@@ -22,13 +23,15 @@ interface Props {
   onDecided(threadId: string): void;
 }
 
-type Mode = "ask" | "edit" | "deny" | "respond";
+type Mode = "ask" | "edit" | "deny" | "respond" | "happened";
 
 const RISKS = { low: "idle", medium: "wait", high: "bad" } as const;
 
-/** One call that waits. All but a plain approval open a part of their own, so that no key or click decides by accident. */
+/** One call that waits. All but a plain approval open a part of their own, so that no key or click decides by accident. A
+ * call in doubt is not approved: it runs again, or it did happen. */
 export function CallCard({ agency, asked, named, onDecided }: Props) {
   const { call, threadId, agentType } = asked;
+  const inDoubt = call.kind === "in_doubt";
   const [mode, setMode] = useState<Mode>("ask");
   const [reason, setReason] = useState("");
   const [reply, setReply] = useState("");
@@ -53,7 +56,8 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (mode === "ask") void deciding.run({ decision: "approve" });
+    if (mode === "ask" && !inDoubt) void deciding.run({ decision: "approve" });
+    if (mode === "happened") void deciding.run({ decision: "happened", result: resultOf(reply) });
     if (mode === "edit") void edited.run();
     if (mode === "deny") void deciding.run({ decision: "deny", ...(reason.trim() ? { reason: reason.trim() } : {}) });
     if (mode === "respond") void deciding.run({ decision: "respond", content: reply });
@@ -69,12 +73,14 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
     }
     if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) return submit(event);
     if (target.matches("textarea, input") || event.metaKey || event.ctrlKey || event.altKey || mode !== "ask") return;
-    const keys: Record<string, () => void> = {
-      a: () => void deciding.run({ decision: "approve" }),
-      e: () => setMode("edit"),
-      d: () => setMode("deny"),
-      r: () => setMode("respond"),
-    };
+    const keys: Record<string, () => void> = inDoubt
+      ? { h: () => setMode("happened"), d: () => setMode("deny") }
+      : {
+          a: () => void deciding.run({ decision: "approve" }),
+          e: () => setMode("edit"),
+          d: () => setMode("deny"),
+          r: () => setMode("respond"),
+        };
     const act = keys[event.key];
     if (!act) return;
     event.preventDefault();
@@ -102,7 +108,7 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
         <span className="tag" data-tone={RISKS[call.risk]}>
           {call.risk} risk
         </span>
-        {call.kind === "in_doubt" && (
+        {inDoubt && (
           <span className="tag" data-tone="bad">
             in doubt: it may have happened
           </span>
@@ -113,7 +119,7 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
           </span>
         )}
         {asked.since && <span className="faint">{ago(asked.since)}</span>}
-        {call.expiresAt && <Deadline at={call.expiresAt} then={call.onTimeout ?? "deny"} />}
+        {call.expiresAt && <Deadline at={call.expiresAt} then={inDoubt ? "leave" : (call.onTimeout ?? "deny")} />}
       </p>
       {call.note && <p className="soft">{call.note}</p>}
       {mode !== "edit" && (
@@ -152,10 +158,41 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
           autoFocus
         />
       )}
+      {mode === "happened" && (
+        <textarea
+          rows={3}
+          aria-label="What it returned"
+          placeholder="What came of it, as text or JSON. The agent gets this as its result; the tool does not run again."
+          value={reply}
+          onChange={(event) => setReply(event.target.value)}
+          autoFocus
+        />
+      )}
       <Refusal problem={edited.problem ?? deciding.problem} />
       <fieldset className={css.buttons} disabled={deciding.busy || edited.busy}>
         <legend className="unseen">Decisions</legend>
-        {mode === "ask" && (
+        {mode === "ask" && inDoubt && (
+          <>
+            <button type="button" className="button primary" aria-keyshortcuts="h" onClick={() => setMode("happened")}>
+              It did happen …
+            </button>
+            <button type="button" className="button danger" onClick={() => void deciding.run({ decision: "rerun" })}>
+              Run again
+            </button>
+            <button type="button" className="button" aria-keyshortcuts="d" onClick={() => setMode("deny")}>
+              Do not run it again …
+            </button>
+          </>
+        )}
+        {mode === "happened" && (
+          <>
+            <button type="submit" className="button primary">
+              It did happen
+            </button>
+            {back}
+          </>
+        )}
+        {mode === "ask" && !inDoubt && (
           <>
             <button type="submit" className="button primary" aria-keyshortcuts="a">
               Approve
@@ -169,16 +206,14 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
             <button type="button" className="button" aria-keyshortcuts="r" onClick={() => setMode("respond")}>
               Respond …
             </button>
-            {call.kind !== "in_doubt" && (
-              <button
-                type="button"
-                className="button quiet"
-                title={`Approve, and do not ask about ${call.name} again in this thread`}
-                onClick={() => void deciding.run({ decision: "always" })}
-              >
-                Always approve
-              </button>
-            )}
+            <button
+              type="button"
+              className="button quiet"
+              title={`Approve, and do not ask about ${call.name} again in this thread`}
+              onClick={() => void deciding.run({ decision: "always" })}
+            >
+              Always approve
+            </button>
           </>
         )}
         {mode === "edit" && (
@@ -192,7 +227,7 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
         {mode === "deny" && (
           <>
             <button type="submit" className="button danger">
-              Deny
+              {inDoubt ? "Do not run it again" : "Deny"}
             </button>
             {back}
           </>
@@ -210,9 +245,19 @@ export function CallCard({ agency, asked, named, onDecided }: Props) {
   );
 }
 
-function Deadline({ at, then }: { at: string; then: "deny" | "approve" }) {
+/** What a person typed as a result: JSON if it is some, else text. */
+function resultOf(text: string): Json {
+  const given = text.trim();
+  if (!given) return null;
+  const read = readJson(given);
+  return "problem" in read ? given : read.value;
+}
+
+const AFTERWARDS = { deny: "denied", approve: "approved", leave: "left as it is" } as const;
+
+function Deadline({ at, then }: { at: string; then: keyof typeof AFTERWARDS }) {
   const left = Date.parse(at) - useNow();
-  const what = then === "deny" ? "denied" : "approved";
+  const what = AFTERWARDS[then];
   return (
     <span className="tag" data-tone="wait">
       {left > 0 ? `${what} in ${duration(left)}` : `being ${what}`}

@@ -22,17 +22,28 @@ interface Props {
 /** Everything that waits, with a decision for each, or one for all. */
 export function WaitingList({ agency, waiting, here, envelope, onDecided }: Props) {
   const { calls, limits } = waiting;
+  const toApprove = calls.filter(({ call }) => call.kind !== "in_doubt");
   const all = useAction(async () => {
-    for (const threadId of await approveAll(agency, calls)) onDecided(threadId);
+    for (const threadId of await approveAll(agency, toApprove)) onDecided(threadId);
   });
   return (
     <>
       {calls.length > 0 && (
         <div className={css.head}>
           <h2 aria-live="polite">{count(calls.length, "call waits", "calls wait")} for you</h2>
-          {calls.length > 1 && (
-            <button type="button" className="button small" disabled={all.busy} onClick={() => void all.run()}>
-              Approve all
+          {toApprove.length > 1 && (
+            <button
+              type="button"
+              className="button small"
+              title={
+                toApprove.length < calls.length ? "Calls in doubt go on waiting: decide on each of them." : undefined
+              }
+              disabled={all.busy}
+              onClick={() => void all.run()}
+            >
+              {toApprove.length < calls.length
+                ? `Approve the ${toApprove.length} that are not in doubt`
+                : "Approve all"}
             </button>
           )}
         </div>

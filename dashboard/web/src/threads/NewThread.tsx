@@ -11,6 +11,7 @@ import { to } from "@/router/routes";
 import css from "@/threads/NewThread.module.css";
 import { Dialog } from "@/ui/Dialog";
 import { Refusal } from "@/ui/Refusal";
+import { UnattendedMark } from "@/ui/UnattendedMark";
 
 /** Starts a thread: which agent, what to do, and files to do it with. */
 export function NewThreadForm({ agency, onDone, focus }: { agency: string; onDone?(): void; focus?: boolean }) {
@@ -69,7 +70,9 @@ export function NewThreadForm({ agency, onDone, focus }: { agency: string; onDon
           ))}
         </select>
       </label>
-      <p className={`${css.about} faint`}>{agent?.description}</p>
+      <p className={`${css.about} faint`}>
+        {agent?.description} <UnattendedMark tools={agent?.unattendedTools ?? []} />
+      </p>
       <label className="field">
         <span>First message</span>
         <textarea

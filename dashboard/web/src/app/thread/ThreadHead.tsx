@@ -23,6 +23,7 @@ import { ancestors } from "@/threads/threadTree";
 import { Confirm } from "@/ui/Confirm";
 import { Menu } from "@/ui/Menu";
 import { Status } from "@/ui/Status";
+import { UnattendedMark } from "@/ui/UnattendedMark";
 import { useNow } from "@/ui/useNow";
 
 /** The thread's name, what it does and what that has taken, and how to stop it. */
@@ -60,6 +61,7 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
         ))}
         <h1>{now.state?.agentType ?? summary?.agentType ?? "…"}</h1>
         {run && <Status status={run.status} reason={run.reason} />}
+        <UnattendedMark tools={now.state?.unattendedTools ?? []} />
         {origin && (
           <span className="faint">
             forked from <Link href={to.thread(agency, origin.threadId)}>another thread</Link> at {origin.seq}

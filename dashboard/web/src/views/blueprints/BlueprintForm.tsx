@@ -7,6 +7,7 @@ import { Confirm } from "@/ui/Confirm";
 import { JsonField } from "@/ui/JsonField";
 import css from "@/ui/ListAndEditor.module.css";
 import { Refusal } from "@/ui/Refusal";
+import { UnattendedMark } from "@/ui/UnattendedMark";
 import { blueprintOf, type Draft, draftOf, NEW } from "@/views/blueprints/draft";
 
 interface Props {
@@ -106,6 +107,15 @@ export function BlueprintForm({ agency, blueprint, onSaved, onDeleted }: Props) 
           onChange={(value) => set("isolation", value)}
         />
       </div>
+      <label className="row">
+        <input
+          type="checkbox"
+          checked={draft.unattended}
+          onChange={(event) => set("unattended", event.target.checked)}
+        />
+        Unattended: run tools of medium and high risk without asking a person
+        <UnattendedMark tools={blueprint?.unattendedTools ?? []} />
+      </label>
       <fieldset className={css.limits}>
         <legend className="title">Limits of a run; empty is none</legend>
         <div className={css.pair}>

@@ -5,6 +5,7 @@ import { to } from "@/router/routes";
 import { Empty, Loading } from "@/ui/Empty";
 import css from "@/ui/ListAndEditor.module.css";
 import { PageHead } from "@/ui/PageHead";
+import { UnattendedMark } from "@/ui/UnattendedMark";
 import { BlueprintForm } from "@/views/blueprints/BlueprintForm";
 
 /** Under this name, a blueprint that is not there yet; no blueprint can have it. */
@@ -35,6 +36,7 @@ export default function BlueprintsView({ agency, name }: { agency: string; name:
                 <span className="row">
                   <strong className="cut grow">{each.name}</strong>
                   {each.source === "agency" && <span className="tag">own</span>}
+                  <UnattendedMark tools={each.unattendedTools} />
                   {each.status !== "active" && (
                     <span className="tag" data-tone="wait">
                       {each.status}

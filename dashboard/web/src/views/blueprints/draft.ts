@@ -14,6 +14,7 @@ export interface Draft {
   status: Blueprint["status"];
   mode: Blueprint["mode"];
   isolation: Blueprint["isolation"];
+  unattended: boolean;
   limits: Record<keyof Limits, string>;
   params: string;
   config: string;
@@ -30,6 +31,7 @@ export const NEW: Draft = {
   status: "active",
   mode: "tools",
   isolation: "shared",
+  unattended: false,
   limits: { turns: "100", timeMs: "", tokens: "", costUsd: "" },
   params: "",
   config: "",
@@ -63,6 +65,7 @@ export function draftOf(blueprint: Blueprint): Draft {
     status: blueprint.status,
     mode: blueprint.mode,
     isolation: blueprint.isolation,
+    unattended: blueprint.unattended ?? false,
     limits: {
       turns: amount(limits.turns),
       timeMs: amount(limits.timeMs),
@@ -94,6 +97,7 @@ export function blueprintOf(draft: Draft): BlueprintChange {
     status: draft.status,
     mode: draft.mode,
     isolation: draft.isolation,
+    unattended: draft.unattended,
     limits: Object.fromEntries(Object.entries(draft.limits).map(([name, text]) => [name, limitOf(name, text)])),
     params: objectOf("Parameters", draft.params) ?? {},
     config: objectOf("Configuration", draft.config) ?? {},

@@ -10,7 +10,7 @@ import { Mark } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 import css from "@/views/chat/CallItem.module.css";
 import { Transcript } from "@/views/chat/Transcript";
-import type { Call, CallState } from "@/views/chat/transcript";
+import type { Call, CallState, Verdict } from "@/views/chat/transcript";
 
 const STATES: Record<CallState, [Tone, string]> = {
   planned: ["idle", "to come"],
@@ -22,9 +22,33 @@ const STATES: Record<CallState, [Tone, string]> = {
   canceled: ["idle", "canceled"],
 };
 
+/** Decisions after which a call has a result, and its tool did not run. */
+const NOT_RUN: Record<string, [Tone, string]> = {
+  respond: ["idle", "did not run"],
+  happened: ["ok", "did not run again"],
+};
+
+const VERDICTS: Record<string, string> = {
+  approve: "approved",
+  always: "approved for always",
+  edit: "edited",
+  deny: "denied",
+  respond: "answered",
+  rerun: "run again",
+  happened: "said to have happened",
+};
+
+/** What was decided on a call, and who did. */
+function verdictIn({ decision, by, late }: Verdict): string {
+  const what = VERDICTS[decision] ?? decision;
+  return late ? `${what}: no person decided in time` : `${what} by ${by ?? "a person"}`;
+}
+
 /** A call of a tool: in one line, with all of it inside, and the thread of a subagent opened in place. */
 export function CallItem({ agency, call }: { agency: string; call: Call }) {
-  const [tone, told] = STATES[call.state];
+  const { verdict } = call;
+  const [tone, told] =
+    verdict && call.state === "done" ? (NOT_RUN[verdict.decision] ?? STATES.done) : STATES[call.state];
   const words = call.state === "running" && call.waitsFor ? `waits for ${call.waitsFor}` : told;
   return (
     <li className={css.call} data-call={call.state}>
@@ -32,12 +56,14 @@ export function CallItem({ agency, call }: { agency: string; call: Call }) {
         <summary className={css.line}>
           <ChevronRightIcon size={12} />
           <code className={css.name}>{call.name}</code>
-          <span className={css.brief}>{brief(call.args)}</span>
+          <span className={css.brief}>{brief(verdict?.args ?? call.args)}</span>
+          {verdict && <span className="tag">{verdictIn(verdict)}</span>}
           <Took call={call} />
           <Mark tone={tone}>{words}</Mark>
         </summary>
         <div className={css.inside}>
-          <Part title="Arguments" text={pretty(call.args)} />
+          {verdict?.args != null && <Part title="Arguments that ran" text={pretty(verdict.args)} />}
+          <Part title={verdict?.args != null ? "Arguments as proposed" : "Arguments"} text={pretty(call.args)} />
           {call.result !== null && <Part title="Result" text={call.result} />}
         </div>
       </details>

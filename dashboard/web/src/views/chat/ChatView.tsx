@@ -53,31 +53,33 @@ export default function ChatView({ agency, thread }: ThreadViewProps) {
   return (
     <div className={css.chat} data-panel={panel ?? undefined}>
       <div className={css.middle}>
-        <div
-          ref={scroller}
-          className={`${css.scroller} scroll`}
-          role="group"
-          aria-label="What was said"
-          tabIndex={0}
-          onScroll={onScroll}
-        >
-          <div className={css.column}>
-            {now.state === null ? <Loading /> : <Transcript agency={agency} thread={thread} now={now} by={by} />}
-          </div>
-        </div>
-        {away && (
-          <button
-            type="button"
-            className={`button small ${css.latest}`}
-            onClick={() => {
-              follows.current = true;
-              toEnd();
-            }}
+        <div className={css.said}>
+          <div
+            ref={scroller}
+            className={`${css.scroller} scroll`}
+            role="group"
+            aria-label="What was said"
+            tabIndex={0}
+            onScroll={onScroll}
           >
-            <ChevronDownIcon size={13} />
-            Latest
-          </button>
-        )}
+            <div className={css.column}>
+              {now.state === null ? <Loading /> : <Transcript agency={agency} thread={thread} now={now} by={by} />}
+            </div>
+          </div>
+          {away && (
+            <button
+              type="button"
+              className={`button small ${css.latest}`}
+              onClick={() => {
+                follows.current = true;
+                toEnd();
+              }}
+            >
+              <ChevronDownIcon size={13} />
+              Latest
+            </button>
+          )}
+        </div>
         <WaitingBanner agency={agency} thread={thread} />
         <Composer key={thread} store={store} active={isActive(now.run?.status)} />
       </div>

@@ -46,6 +46,20 @@ describe("the transcript", () => {
     ]);
   });
 
+  it("says what was decided on a call, who did, and the arguments that ran", () => {
+    const resume = { decisions: { c1: "edit", c2: "respond" }, decidedBy: "Ann" };
+    const modifiedToolCalls = [{ toolName: "note", callId: "c1", args: { a: 2 } }];
+    const [, entry] = transcript({
+      ...nothing,
+      messages: [message("user", "go"), calling],
+      events: [event("hitl.resume", 1, { ...resume, modifiedToolCalls })],
+    });
+    expect(entry?.calls.map(({ verdict, args }) => [verdict, args])).toEqual([
+      [{ decision: "edit", by: "Ann", late: false, args: { a: 2 } }, { a: 1 }],
+      [{ decision: "respond", by: "Ann", late: false, args: null }, {}],
+    ]);
+  });
+
   it("says what each reply took", () => {
     const reply = (second: number, tokens: number) => [
       event("model.started", second, {}),

@@ -16,6 +16,19 @@ export interface Call {
   startedAt: string | null;
   /** What it waits for, outside. */
   waitsFor: string | null;
+  /** What a person decided on it. */
+  verdict: Verdict | null;
+}
+
+/** A decision on a call, as events tell of it. */
+export interface Verdict {
+  decision: string;
+  /** The name of who decided, if it is known. */
+  by: string | null;
+  /** Whether it counts because no person decided in time. */
+  late: boolean;
+  /** The arguments that ran in the place of those that were proposed. */
+  args: Json | null;
 }
 
 /** What a reply took. */
@@ -51,6 +64,7 @@ interface Seen {
 export function transcript(seen: Seen): Entry[] {
   const children = new Map(seen.subagents.map((each) => [each.toolCallId, each]));
   const noted = notedCalls(seen.events);
+  const verdicts = verdictsOf(seen.events);
   const entries: Entry[] = [];
   let open = new Map<string, Call>();
   seen.messages.forEach((message, at) => {
@@ -61,7 +75,7 @@ export function transcript(seen: Seen): Entry[] {
       return;
     }
     const calls = message.toolCalls.map(({ id, name, args }) =>
-      asCall(id, name, args, noted.get(id), children.get(id)),
+      asCall({ id, name, args }, noted.get(id), children.get(id), verdicts.get(id)),
     );
     if (calls.length) open = new Map(calls.map((each) => [each.id, each]));
     entries.push({
@@ -123,11 +137,33 @@ function asText(output: Json | undefined): string {
   return typeof output === "string" ? output : JSON.stringify(output);
 }
 
-function asCall(id: string, name: string, args: Json, noted: Noted | undefined, child: Subagent | undefined): Call {
+/** What was decided on each call; of calls with the same id, and of several decisions on one, the latest. */
+function verdictsOf(events: readonly ThreadEvent[]): Map<string, Verdict> {
+  const found = new Map<string, Verdict>();
+  for (const { type, data } of events) {
+    if (type !== "hitl.resume") continue;
+    const edited = (data.modifiedToolCalls ?? []) as { callId: string; args: Json }[];
+    for (const [id, decision] of Object.entries(data.decisions as Record<string, string>)) {
+      found.set(id, {
+        decision,
+        by: (data.decidedBy as string | undefined) ?? null,
+        late: data.by === "timeout",
+        args: edited.find((each) => each.callId === id)?.args ?? null,
+      });
+    }
+  }
+  return found;
+}
+
+function asCall(
+  said: Pick<Call, "id" | "name" | "args">,
+  noted: Noted | undefined,
+  child: Subagent | undefined,
+  verdict: Verdict | undefined,
+): Call {
   return {
-    id,
-    name,
-    args,
+    ...said,
+    verdict: verdict ?? null,
     state: "planned",
     result: null,
     child: child ?? null,
