@@ -124,6 +124,8 @@ class HookFailed(AgencyError):
     def __init__(self, middleware: str, hook: str, problem: str) -> None:
         self.middleware = middleware
         self.hook = hook
+        self.stack = ""
+        """The traceback of what the hook raised, for people who may see it."""
         message = f"middleware {middleware!r} failed in {hook}: {problem}"
         super().__init__(message.encode("utf-8", "replace").decode())
 

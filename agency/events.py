@@ -184,8 +184,11 @@ def checkpoint_saved(state_hash: str, size: int) -> NewEvent:
     return NewEvent(EventType.CHECKPOINT_SAVED, {"stateHash": state_hash, "size": size})
 
 
-def model_started(model: str, message_count: int) -> NewEvent:
-    return NewEvent(EventType.MODEL_STARTED, {"model": model, "messages": message_count})
+def model_started(model: str, message_count: int, *, seen: int = 0, surface: str = "", final: bool = False) -> NewEvent:
+    """A model is asked with the thread's first so many messages, of which the run's model had `seen` some before.
+    `surface` names the rest of the request; `final`: no tool may be called any more."""
+    data: dict[str, JsonValue] = {"model": model, "messages": message_count, "seen": seen, "surface": surface}
+    return NewEvent(EventType.MODEL_STARTED, {**data, "final": True} if final else data)
 
 
 def model_delta(thread_id: str, run_id: str, delta: str, offset: int, ts: int) -> Event:
@@ -195,19 +198,31 @@ def model_delta(thread_id: str, run_id: str, delta: str, offset: int, ts: int) -
 
 
 def model_completed(
-    model: str, usage: Usage, cost_usd: float | None, total: Usage, total_cost_usd: float | None
+    model: str,
+    usage: Usage,
+    cost_usd: float | None,
+    total: Usage,
+    total_cost_usd: float | None,
+    *,
+    stop: str = "stop",
+    request_id: str | None = None,
+    first_token_ms: int | None = None,
 ) -> NewEvent:
-    """A model has replied. A cost of None is unknown; the totals are the run's own so far."""
-    return NewEvent(
-        EventType.MODEL_COMPLETED,
-        {
-            "model": model,
-            "usage": _tokens(usage),
-            "costUsd": cost_usd,
-            "total": _tokens(total),
-            "totalCostUsd": total_cost_usd,
-        },
-    )
+    """A model has replied. A cost of None is unknown; the totals are the run's own so far. `request_id` is the
+    provider's, `first_token_ms` when the reply's text began."""
+    data: dict[str, JsonValue] = {
+        "model": model,
+        "usage": _tokens(usage),
+        "costUsd": cost_usd,
+        "total": _tokens(total),
+        "totalCostUsd": total_cost_usd,
+        "stop": stop,
+    }
+    if request_id is not None:
+        data["requestId"] = request_id
+    if first_token_ms is not None:
+        data["firstTokenMs"] = first_token_ms
+    return NewEvent(EventType.MODEL_COMPLETED, data)
 
 
 def _tokens(usage: Usage) -> dict[str, JsonValue]:

@@ -41,6 +41,7 @@ from actors.feeds.watcher import Subscription
 from actors.sealing import seal
 from actors.settings import Settings, load_system, settings
 from actors.status import Metrics, Readiness, Status
+from agency.api.bodies import ServerLog
 from agency.api.tenancy import AgencyInfo
 from agency.backoff import Backoff
 from agency.clock import now_ms
@@ -58,6 +59,7 @@ SILENT_SECONDS = 5.0
 
 DIRECTORY_SECONDS = 120.0
 READY_SECONDS = 2.5
+LOG_SECONDS = 300.0
 TICKET_SECONDS = 3_600.0
 GRANT_CHARS = 10_000
 
@@ -145,6 +147,13 @@ class Cluster:
             return Readiness(ready=False, reason=str(error))
         except Exception as error:  # a broken Ray raises whatever it likes
             return Readiness(ready=False, reason=f"the directory cannot be reached: {type(error).__name__}")
+
+    async def server_log(self, after: int = 0, wait: float = 0.0) -> ServerLog:
+        """The latest lines that hosts and the directory have logged, after one of them; with `wait`, as soon as there
+        are any, or after so many seconds."""
+        check_within("the time to wait for the log", wait, 0, LOG_SECONDS)
+        lines: ServerLog = await self.caller.ask_directory("server_log", after, wait)
+        return lines
 
     # Tickets.
 

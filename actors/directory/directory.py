@@ -13,6 +13,7 @@ the files tell after a start), `agencies` and `agency_services` (the agencies, a
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ from actors.directory.index_refresh import IndexRefresh
 from actors.directory.index_writer import IndexWriter
 from actors.directory.lifecycle import STOPPING, Lifecycle
 from actors.directory.recovery import Recovery
+from actors.directory.server_log import ServerLogLines
 from actors.directory.system_loader import SystemLoader
 from actors.directory.tickets import Tickets
 from actors.sealing import unseal
@@ -41,6 +43,7 @@ from actors.settings import Settings
 from actors.status import Metrics, Readiness, Status
 from actors.totals import UNITS, Totals
 from actors.updates import ThreadUpdate, UpdatesTaken
+from agency.api.bodies import ServerLog, ServerLogLine
 from agency.api.tenancy import AgencyInfo
 from agency.errors import AgencyError
 
@@ -55,6 +58,8 @@ class Directory:
             unseal(settings.data_dir, settings.environment)
         )  # the system's module may need it to be imported
         logs.set_up(settings.log_level)
+        self._log = ServerLogLines()
+        logging.getLogger().addHandler(self._log)
         self._settings = settings
         self._files = Files(settings.data_dir)
         self._began = time.monotonic()
@@ -161,6 +166,16 @@ class Directory:
 
     async def redeem_ticket(self, digest: str) -> str | None:
         return self._tickets.take(digest)
+
+    # The server's log.
+
+    async def take_log(self, lines: list[ServerLogLine]) -> None:
+        """A host has logged something that gateways show."""
+        self._log.add(lines)
+
+    async def server_log(self, after: int, wait: float) -> ServerLog:
+        """What was logged after a line, as soon as there is something, or after so many seconds."""
+        return await self._log.after(after, wait)
 
     # Looking at it.
 

@@ -32,6 +32,7 @@ from actors.background import Background
 from actors.feeds.host_feed import Consumer, FeedBatch
 from actors.host.activation_locks import ActivationLocks
 from actors.host.host_caller import HostCaller
+from actors.host.log_sender import LogSender
 from actors.host.system_agent import SystemAgent
 from actors.host.tasks import handed_over
 from actors.host.terms import TermsCache
@@ -43,6 +44,8 @@ from actors.settings import Settings, load_system
 from actors.status import Role
 from actors.totals import Totals
 from actors.updates import ThreadUpdate, UpdatesTaken
+from agency import captured
+from agency.api.bodies import ServerLogLine
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.errors import AgencyError
@@ -105,6 +108,9 @@ class Host:
         self._terms = TermsCache(settings)
         self._warm = False
         logs.set_up(settings.log_level)
+        captured.capture(lines=True)
+        self._log_sender = LogSender(name, self._send_log)
+        logging.getLogger().addHandler(self._log_sender)
         try:
             os.environ.update(unseal(settings.data_dir, settings.environment))
             system = load_system(settings)
@@ -124,6 +130,7 @@ class Host:
             return self._broken
         if not self._warm:
             self._warm = True
+            self._log_sender.begin()
             await warm_up(self._services, self._background)
             self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
         # The directory before this one may have died with updates that it had not written, or before it could tell us
@@ -243,7 +250,8 @@ class Host:
                 await _close(agent)
                 agent = None
             if agent is None:
-                self._awake[address] = await self._open(address, activation, create)
+                with bound_contextvars(agency=address.agency, thread=address.thread):  # for what its run logs
+                    self._awake[address] = await self._open(address, activation, create)
                 return
             agent.activation = activation
             agent.touch()
@@ -306,6 +314,9 @@ class Host:
         call = self._caller.remote.directory.take_updates.options(max_task_retries=0)
         taken: UpdatesTaken = unwrap(await call.remote(self._name, updates, totals))
         return taken
+
+    async def _send_log(self, lines: list[ServerLogLine]) -> None:
+        await self._caller.remote.directory.take_log.options(max_task_retries=0).remote(lines)
 
 
 async def _close(agent: SystemAgent) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,16 +23,21 @@ from pydantic import JsonValue
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from actors.settings import Settings, load_system
+from agency import captured
 from agency.define.context import ToolContext
 from agency.define.provided import ProvidesNothing, Provision
 from agency.define.tools import Tool
 from agency.errors import Interrupted, ToolError
 from agency.secrets import NoSecret, handed, look_up, without_secrets
 from agency.store.draft import NOTHING, Draft
-from agency.thread.calls import arguments_for, as_outcome, is_doubtful, without_values
+from agency.thread.calls import arguments_for, as_outcome, failed_call, is_doubtful, without_values
 from agency.thread.supply import Supply
+from agency.thread.traces import shows_stack
 from agency.thread.workers import STOP_GRACE, what_failed
+from agency.tracebacks import log_stack, stack_of
 from agency.turn.outcomes import CallOutcome, Failure
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS = 3
 """How often a call that may simply run again is started, if its worker dies."""
@@ -46,6 +52,9 @@ class Ran:
     spawned: bool
     files: dict[str, str | bytes]
     """What came with the result, for the agent to keep."""
+    traceback: str = ""
+    printed: str = ""
+    """What the tool printed and logged."""
 
 
 async def offload(host: str, settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> CallOutcome:
@@ -59,6 +68,8 @@ async def offload(host: str, settings: Settings, tool: Tool, args: JsonValue, co
             asyncio.get_running_loop().call_later(STOP_GRACE / 2, functools.partial(ray.cancel, ref, force=True))
             raise
         except RayTaskError as error:
+            context.traceback = stack_of(error.cause)
+            log_stack(log, failed_call(tool, context), context.traceback)
             return Failure(kind="execution", message=what_failed(error.cause))
         except RayError as error:
             if is_doubtful(tool):
@@ -70,6 +81,11 @@ async def offload(host: str, settings: Settings, tool: Tool, args: JsonValue, co
         context.store.absorb(ran.staged)
         context.spawned = ran.spawned
         context.returned_files = ran.files
+        captured.replay(ran.printed)
+        if ran.traceback:
+            context.traceback = ran.traceback
+            if not isinstance(ran.outcome, ToolError):
+                log_stack(log, failed_call(tool, context), ran.traceback)
         if isinstance(ran.outcome, ToolError):
             raise ran.outcome
         return ran.outcome
@@ -94,17 +110,19 @@ def handed_over(tool: Tool) -> dict[str, str]:
 
 def _run(host: str, settings: Settings, name: str, args: JsonValue, context: ToolContext) -> Ran:
     """In the worker."""
+    captured.capture(lines=False)
     system = load_system(settings)
     tool = system.tool(name)
     values: dict[str, str] = {}
     if tool.secrets:
         handle: Any = ray.get_actor(host, namespace=settings.namespace)
         values = ray.get(handle.secrets_of.remote(name))
-    with handed(values):
+    with handed(values), captured.recording(context.thread.id, context.call_id, name) as kept:
         outcome = _outcome(tool, args, context, system.provision)
     context.provided = ProvidesNothing()
     context.store.remove_secrets(NOTHING)
-    return Ran(outcome, context.store, context.spawned, context.returned_files)
+    printed = "" if kept is None else kept.text()
+    return Ran(outcome, context.store, context.spawned, context.returned_files, context.traceback, printed)
 
 
 def _outcome(tool: Tool, args: JsonValue, context: ToolContext, provision: Provision) -> CallOutcome | ToolError:
@@ -115,11 +133,14 @@ def _outcome(tool: Tool, args: JsonValue, context: ToolContext, provision: Provi
             result = tool.function(**arguments)
             return without_values(as_outcome(runner.run(result) if tool.is_async else result, context))
     except ToolError as error:
+        if shows_stack(error):
+            context.traceback = stack_of(error)
         error.args = (without_secrets(str(error)),)
         return error
     except TaskCancelledError:
         raise
     except Exception as error:  # as it is, it might say a secret
+        context.traceback = stack_of(error)
         return Failure(kind="execution", message=what_failed(error))
 
 

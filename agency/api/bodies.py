@@ -25,6 +25,8 @@ from agency.messages import Message, ToolCall
 from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.interface import Capability, ModelParams, ToolSpec
 from agency.store.draft import When
+from agency.thread.model_records import ModelCallSummary
+from agency.thread.traces import TraceRecord
 from agency.thread.views import FileInfo, RunState
 from agency.turn.modes import ModeName
 from agency.turn.outcomes import Decision
@@ -243,6 +245,35 @@ class FileList(Wire):
 class EventPage(Wire):
     events: tuple[Event, ...]
     next: int | None = Field(default=None, description="`after` of the next page; null if this is all there is so far.")
+
+
+class TraceList(Wire):
+    traces: tuple[TraceRecord, ...]
+
+
+class ServerLogLine(Wire):
+    """A line that a host or the directory has logged: what it is about, and the traceback if it tells of an error."""
+
+    n: int = 0
+    ts: str
+    level: str
+    logger: str
+    event: str
+    host: str
+    agency: str | None = None
+    thread: str | None = None
+    call: str | None = None
+    tool: str | None = None
+    exception: str | None = None
+
+
+class ServerLog(Wire):
+    lines: tuple[ServerLogLine, ...]
+    next: int = Field(description="`after` of the next request.")
+
+
+class ModelCallList(Wire):
+    model_calls: tuple[ModelCallSummary, ...]
 
 
 class AgencyEvent(Event):

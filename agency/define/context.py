@@ -70,6 +70,8 @@ class ToolContext(Generic[Deps]):
     deferred: set[WaitsFor] = field(default_factory=set)
     """What the call may wait for, by what the tool has asked of this context."""
     sent: int = 0
+    traceback: str = ""
+    """Of what the tool has raised; people who may see it do."""
     provided: Provided = field(default_factory=ProvidesNothing)
     """See `deps`."""
 

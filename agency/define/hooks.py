@@ -29,7 +29,7 @@ from agency.define.tools import Tool
 from agency.errors import InvalidInput
 from agency.messages import Message, ToolCall
 from agency.metadata import ThreadMetadata
-from agency.models.interface import ModelParams, Surface
+from agency.models.interface import Capability, ModelParams, PromptPart, Surface
 from agency.secrets import Declared, Secret, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.shelves.shelf import Shelf
@@ -239,6 +239,8 @@ class Plan:
     params: ModelParams = ModelParams()
     forgotten: int = 0
     note: str = ""
+    _credited: list[tuple[str, str | None]] = field(default_factory=list, repr=False)
+    """The parts of the prompt, each with the middleware that added it."""
 
     def add_prompt(self, text: str) -> None:
         """Add text to the system prompt of this model call."""
@@ -256,18 +258,33 @@ class Plan:
             raise ValueError(f"of {self.messages} messages, {messages} cannot be left out")
         self.forgotten, self.note = messages, without_secrets(sayable_text(note))
 
-    def surface(self, chain: Sequence[str], skipped: Sequence[str], output: dict[str, JsonValue] | None) -> Surface:
-        """The call, with the models of the chain that can do what is required, and those that cannot."""
+    def credit(self, middleware: str | None) -> None:
+        """What the prompt has that it had not at the last time is of this middleware; None is the agent itself."""
+        if self.system != [text for text, _ in self._credited]:
+            known = dict(self._credited)
+            self._credited = [(text, known.get(text, middleware)) for text in self.system]
+
+    def surface(
+        self,
+        chain: Sequence[str],
+        skipped: Sequence[str],
+        output: dict[str, JsonValue] | None,
+        able: Mapping[str, tuple[Capability, ...]],
+    ) -> Surface:
+        """The call, with the models of the chain that can do what is required, what they are able to do, and those that
+        cannot."""
+        self.credit(None)
         return Surface(
             model=chain[0],
             fallbacks=tuple(chain[1:]),
             skipped=tuple(skipped),
-            system="\n\n".join(self.system),
+            prompt=tuple(PromptPart(by=by, text=text) for text, by in self._credited),
             tools=tuple(tool.spec for tool in self.tools.values()),
             params=self.params,
             output=output,
             forgotten=self.forgotten,
             note=self.note,
+            able=dict(able),
         )
 
 

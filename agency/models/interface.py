@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from agency.messages import Message, Usage
 from agency.turn.effects import ModelReply
@@ -51,11 +51,18 @@ class ModelParams(Wire):
     as far as it can be held. The result is to be checked all the same."""
 
 
+class PromptPart(Wire):
+    """A part of the system prompt, with the middleware that added it; None is the agent's own."""
+
+    by: str | None = None
+    text: str
+
+
 class Surface(Wire):
     """All of a model request but its messages: fixed before the call, so that a repeated call is the same call."""
 
     model: str
-    system: str
+    prompt: tuple[PromptPart, ...]
     tools: tuple[ToolSpec, ...]
     params: ModelParams = ModelParams()
     fallbacks: tuple[str, ...] = ()
@@ -67,15 +74,24 @@ class Surface(Wire):
     forgotten: int = 0
     """So many messages at the beginning of the thread are left out, and `note` stands in their place."""
     note: str = ""
+    able: dict[str, tuple[Capability, ...]] | None = None
+    """What the models of the chain can do that shapes a request; None in old files."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_release(cls, given: JsonValue) -> JsonValue:
+        """Older releases stored the prompt as one text."""
+        if isinstance(given, dict) and isinstance(text := given.get("system"), str):
+            return {**{name: each for name, each in given.items() if name != "system"}, "prompt": [{"text": text}]}
+        return given
+
+    @cached_property
+    def system(self) -> str:
+        return "\n\n".join(part.text for part in self.prompt)
 
     @cached_property
     def tool_names(self) -> frozenset[str]:
         return frozenset(tool.name for tool in self.tools)
-
-    def stored(self) -> tuple[bytes, str]:
-        """As JSON, and the digest that names it."""
-        body = self.__pydantic_serializer__.to_json(self)
-        return body, hashlib.blake2b(body, digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +113,20 @@ class ModelRequest:
 
 @dataclass(slots=True)
 class Meter:
-    """What a call has used so far, for the case that it is stopped before its reply is whole."""
+    """What a call has used so far, for the case that it is stopped before its reply is whole; and when its first text
+    came, by the process's clock."""
 
     usage: Usage | None = None
+    began: float = 0.0
+    first_text: float | None = None
+
+    def text_came(self) -> None:
+        if self.first_text is None:
+            self.first_text = time.monotonic()
+
+    @property
+    def first_token_ms(self) -> int | None:
+        return None if self.first_text is None else round(1000 * (self.first_text - self.began))
 
 
 OnDelta = Callable[[str], None]

@@ -194,6 +194,8 @@ def _cut_off(db: sqlite3.Connection, source: Path, metadata: ThreadMetadata, cut
         db.execute(f"DELETE FROM {table} WHERE seq > ?", (beyond,))
     for table in _LEFT_BEHIND:
         db.execute(f"DELETE FROM {table}")
+    for table in ("surfaces", "details"):
+        db.execute(f"DELETE FROM {table} WHERE at >= ?", (cut.seq,))
     db.execute("DELETE FROM runs WHERE n > ?", (run,))
     _introduce(db, metadata, cut.seq)
     if ended is not None:

@@ -35,6 +35,8 @@ NOT_FOLLOWED = frozenset(
         "waits",
         "asides",
         "tokens",
+        "surfaces",
+        "details",
     }
 )
 """Tables that only grow, that tell how a run in progress stands, or what the thread is to others."""

@@ -6,7 +6,7 @@ Functions that take a `Draft` stage; those that take a `ThreadStore` read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,14 +75,29 @@ def save_run(draft: Draft, n: int, status: str, machine: bytes) -> None:
     draft.execute("UPDATE runs SET status = ?, machine = ? WHERE n = ?", (status, machine, n))
 
 
-def save_surface(draft: Draft, surface: bytes) -> None:
-    """Keep the prompt and tools of the outstanding model call; only the latest matters."""
-    draft.execute("REPLACE INTO surface VALUES (1, ?)", (surface,))
+_LAST_EVENT = "(SELECT coalesce(max(seq), 0) FROM events)"
+_KEEP_PIECE = f"INSERT OR IGNORE INTO surfaces VALUES (?, {_LAST_EVENT}, ?)"
 
 
-def surface(store: ThreadStore) -> bytes | None:
+def save_surface(draft: Draft, digest: str, pieces: Mapping[str, bytes]) -> None:
+    """Keep what a model is asked with: its pieces by digest. One of them is the surface itself, now the latest."""
+    for name, body in pieces.items():
+        draft.execute(_KEEP_PIECE, (name, body))
+    draft.execute("REPLACE INTO surface VALUES (1, ?)", (digest.encode(),))
+
+
+def latest_surface(store: ThreadStore) -> bytes | None:
+    """The digest of the latest surface; in a file of an older release, that surface itself."""
     rows = store.query("SELECT body FROM surface")
     return rows[0][0] if rows else None  # type: ignore[return-value]  # a blob
+
+
+def surface_pieces(store: ThreadStore, digests: Iterable[str]) -> dict[str, bytes]:
+    """Those of the pieces that are kept."""
+    wanted = tuple(digests)
+    marks = ",".join("?" * len(wanted))
+    rows = store.query(f"SELECT digest, body FROM surfaces WHERE digest IN ({marks})", wanted)
+    return dict(rows)  # type: ignore[arg-type]  # STRICT columns have these types
 
 
 def last_run(store: ThreadStore) -> StoredRun | None:

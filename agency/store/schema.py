@@ -86,6 +86,16 @@ STEPS = (
     """
     ALTER TABLE requests ADD COLUMN digest TEXT;
     """,
+    # Every surface that a model was asked with, in pieces that surfaces share, by digest; and what people who look for
+    # a defect want to know of a call: its traceback, what it printed, what was asked aside. `at` is the last event
+    # before each. The table `surface` names the latest surface; in older files it holds that whole.
+    """
+    CREATE TABLE surfaces (digest TEXT PRIMARY KEY, at INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE TABLE details (
+        n INTEGER PRIMARY KEY, at INTEGER NOT NULL, run INTEGER NOT NULL, kind TEXT NOT NULL, call TEXT NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+    """,
 )
 
 LAYOUT = Layout("a thread", APPLICATION_ID, STEPS, NotAThreadStore)

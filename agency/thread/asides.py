@@ -13,6 +13,7 @@ It must never change what the run waits for: it tells the machine what was used,
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from pydantic import BaseModel
@@ -24,13 +25,16 @@ from agency.define import output as structured
 from agency.define.asides import Aside, AsideQuestion, AsksNothing, Place
 from agency.errors import ModelError, WrongState
 from agency.messages import Message, Usage
-from agency.models.interface import Meter
+from agency.models.interface import Capability, Meter
 from agency.secrets import without_secrets
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
+from agency.store.details import keep_detail
+from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.thread.current_run import Advance, CurrentRun
 from agency.thread.model_calls import ModelCaller
+from agency.tracebacks import stack_of
 from agency.turn.chain import retry_delay
 from agency.turn.effects import ModelAsked, ModelReply, Output
 from agency.turn.replies import MAX_REPAIRS, WRONG_OUTPUT
@@ -52,6 +56,17 @@ class RecordedReply(Wire):
     model: str
     reply: ModelReply
     cost_usd: float | None
+
+
+class AskedAside(Wire):
+    """What was asked aside and what came of it, for people who look at it later. The question is None if it is too long
+    to be kept. `able` is what the model can do that shapes a request."""
+
+    question: AsideQuestion | None
+    able: tuple[Capability, ...] = ()
+    reply: ModelReply | None = None
+    first_token_ms: int | None = None
+    traceback: str = ""
 
 
 class Asides:
@@ -128,20 +143,25 @@ class Asides:
     async def _call(self, run: int, place: Place, name: str, model: str, question: AsideQuestion) -> RecordedReply:
         """Ask one model once, and charge that, whatever comes of it."""
         await self._check_allowed()
-        meter, began = Meter(), now_ms()
+        meter, began = Meter(began=time.monotonic()), now_ms()
+        asked = AskedAside(question=question, able=self._caller.shaping(model))
         try:
             reply = await self._caller.reply_aside(model, question, (run, name), self._run.seconds_left(), meter)
         except ModelError as error:
             why = (error.model_code, without_secrets(sayable_text(str(error))))
-            self._charge(run, place, model, began, error.usage or meter.usage, why)
+            defect = error.__cause__ if error.model_code == "ERR_MODEL" else None
+            asked = asked.model_copy(update={"traceback": "" if defect is None else stack_of(defect)})
+            self._charge(run, place, model, began, error.usage or meter.usage, asked, why)
             raise
         except asyncio.CancelledError:
             if meter.usage is not None:
-                self._charge(run, place, model, began, meter.usage, ("ERR_INTERRUPTED", "what asked was stopped"))
+                why = ("ERR_INTERRUPTED", "what asked was stopped")
+                self._charge(run, place, model, began, meter.usage, asked, why)
             raise
         stopped = _STOPS.get(reply.stop)
         said = RecordedReply(model=model, reply=reply, cost_usd=self._caller.cost(model, reply.usage))
-        if not self._charge(run, place, model, began, reply.usage, stopped, (name, said)):
+        asked = asked.model_copy(update={"reply": reply, "first_token_ms": meter.first_token_ms})
+        if not self._charge(run, place, model, began, reply.usage, asked, stopped, (name, said)):
             raise WrongState("the run that was to be charged has ended")
         if stopped is not None:
             raise ModelError(stopped[1], model_code=stopped[0], usage=reply.usage)
@@ -160,6 +180,7 @@ class Asides:
         model: str,
         began: int,
         usage: Usage | None,
+        asked_aside: AskedAside,
         error: tuple[str, str] | None,
         record: tuple[str, RecordedReply] | None = None,
     ) -> bool:
@@ -169,6 +190,7 @@ class Asides:
         draft = self._run.draft()
         if record is not None and error is None:
             records.keep_aside(draft, record[0], record[1].model_dump_json().encode())
+        _keep(draft, place, asked_aside)
         asked = ModelAsked(
             at=now_ms(),
             took_ms=max(0, now_ms() - began),
@@ -181,6 +203,13 @@ class Asides:
         )
         self._advance(draft, [asked])
         return True
+
+
+def _keep(draft: Draft, place: Place, asked: AskedAside) -> None:
+    call = place.call_id or ""
+    if not keep_detail(draft, "aside", call, asked.model_dump(mode="json", exclude_defaults=True)):
+        shorter = asked.model_copy(update={"question": None, "reply": None})
+        keep_detail(draft, "aside", call, shorter.model_dump(mode="json", exclude_defaults=True))
 
 
 def _judged(question: AsideQuestion, reply: ModelReply, output: type[BaseModel] | None) -> Output:

@@ -21,6 +21,8 @@ from agency.store.store import ThreadStore
 from agency.thread.calls import IN_DOUBT, STOPPED, CallRunner, is_doubtful
 from agency.thread.current_run import CurrentRun
 from agency.thread.effect_loop import EffectLoop
+from agency.thread.traces import Trace
+from agency.tracebacks import stack_of
 from agency.turn.effects import CallTools, PendingCall, ToolsAnswered
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Settled, Success
 from agency.turn.state import WaitingTools
@@ -203,6 +205,7 @@ class BatchRunner:
             outcome = known.get(call.id) or (STOPPED if doubted else instead)
             batch.outcomes[call.id] = outcome
             emit_end(draft, call, outcome)
+            self._runner.keep_trace(draft, call)
         return ToolsAnswered(id=batch.effect, at=now_ms(), outcomes=batch.outcomes)
 
     def take_result(self, draft: Draft, run: int, effect: int, call: str, outcome: Settled) -> bool:
@@ -233,6 +236,7 @@ class BatchRunner:
         except sqlite3.Error as error:  # another call of the batch has written since it tried this out
             draft = self._store.draft(batch.run)
             outcome = Failure(kind="execution", message=f"{type(error).__name__}: {error}")
+            Trace(call.id, call.attempt, traceback=stack_of(error)).keep(draft)
         if (batch.run, batch.effect, call.id) in self.with_tokens:
             outcome = self._after_tokens(draft, batch, call, outcome)
         emit_end(draft, call, outcome)

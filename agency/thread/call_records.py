@@ -21,6 +21,7 @@ from agency.redaction import shown
 from agency.store import records
 from agency.store.store import EVENT_TYPES, ThreadStore
 from agency.thread.current_run import CurrentRun
+from agency.thread.traces import CallTrace, calls_traces
 from agency.turn.effects import PendingCall
 from agency.turn.modes import CODE_CALLS, CODE_ORIGIN, edit_note
 from agency.turn.outcomes import CallOutcome
@@ -29,11 +30,13 @@ from agency.wire import Wire
 
 CallStatus = Literal["waiting", "running", "success", "failure", "canceled"]
 
-_BEFORE = "SELECT seq, body FROM messages WHERE at < ? AND instr(body, ?) ORDER BY seq DESC"
-_AFTER = "SELECT seq, body FROM messages WHERE at >= ? AND instr(body, ?) ORDER BY seq"
+_BEFORE = "SELECT seq, at, body FROM messages WHERE at < ? AND instr(body, ?) ORDER BY seq DESC"
+_AFTER = "SELECT seq, at, body FROM messages WHERE at >= ? AND instr(body, ?) ORDER BY seq"
 _FOLLOWING = "SELECT body FROM messages WHERE seq > ? ORDER BY seq LIMIT ?"
 _STARTED = "SELECT data FROM events WHERE run = ? AND type = ? AND instr(data, ?) ORDER BY seq DESC LIMIT 1"
 _LATEST = 2**62
+_REPLY_AFTER = "SELECT min(at) FROM messages WHERE seq > ? AND json_extract(body, '$.role') = 'assistant'"
+_REPLY_BEFORE = "SELECT max(at) FROM messages WHERE seq < ? AND json_extract(body, '$.role') = 'assistant'"
 
 
 class CallRecord(Wire):
@@ -47,6 +50,8 @@ class CallRecord(Wire):
     status: CallStatus
     output: JsonValue = None
     error: str | None = None
+    traces: tuple[CallTrace, ...] | None = None
+    """Its attempts that failed with a traceback or printed something; None for those who may not see that."""
 
 
 class CallReader:
@@ -55,8 +60,12 @@ class CallReader:
         self._run = run
         self._tools = tools
 
-    def find(self, call_id: str, seq: int | None = None) -> CallRecord:
-        """The latest call of this id, or the one that the event `seq` tells of."""
+    def find(self, call_id: str, seq: int | None = None, *, traces: bool = True) -> CallRecord:
+        """The latest call of this id, or the one that the event `seq` tells of; with its `traces` or without."""
+        found = self._find(call_id, seq)
+        return found if traces else found.model_copy(update={"traces": None})
+
+    def _find(self, call_id: str, seq: int | None) -> CallRecord:
         if (replied := self._in_reply(call_id, seq)) is not None:
             return replied
         running, ended = self._of_running_code(call_id), self._of_code(call_id, seq)
@@ -67,21 +76,33 @@ class CallReader:
 
     def _in_reply(self, call_id: str, seq: int | None) -> CallRecord | None:
         """A call of a model's reply, which is in the transcript before the call's first event."""
-        for number, message in self._naming(call_id, _BEFORE, _LATEST if seq is None else seq):
+        for number, at, message in self._naming(call_id, _BEFORE, _LATEST if seq is None else seq):
             for call in message.tool_calls:
                 if call.id == call_id:
-                    return self._of_reply(call, number, len(message.tool_calls))
+                    found = self._of_reply(call, number, len(message.tool_calls))
+                    return self._traced(found, at, self._at(_REPLY_AFTER, number, _LATEST))
         return None
+
+    def _at(self, query: str, number: int, otherwise: int) -> int:
+        ((at,),) = self._store.query(query, (number,))
+        return otherwise if at is None else int(str(at))
+
+    def _traced(self, call: CallRecord, after: int, before: int) -> CallRecord:
+        traces = calls_traces(self._store, call.call_id, after, before)
+        return call.model_copy(update={"traces": traces})
 
     def _of_code(self, call_id: str, seq: int | None) -> CallRecord | None:
         """A call that executed code has made: the code's output is in the transcript after the call's last event."""
         found = self._naming(call_id, _BEFORE, _LATEST) if seq is None else self._naming(call_id, _AFTER, seq)
-        return next((made for _, message in found if (made := _made_by_code(message, call_id)) is not None), None)
+        for number, at, message in found:
+            if (made := _made_by_code(message, call_id)) is not None:
+                return self._traced(made, self._at(_REPLY_BEFORE, number, 0), at + 1)
+        return None
 
-    def _naming(self, call_id: str, query: str, seq: int) -> Iterator[tuple[int, Message]]:
-        """The messages that name a call, with their numbers."""
-        for number, body in self._store.query(query, (seq, f'"id":{to_json(call_id).decode()}')):
-            yield int(str(number)), Message.model_validate_json(str(body))
+    def _naming(self, call_id: str, query: str, seq: int) -> Iterator[tuple[int, int, Message]]:
+        """The messages that name a call, with their numbers and the last events before them."""
+        for number, at, body in self._store.query(query, (seq, f'"id":{to_json(call_id).decode()}')):
+            yield int(str(number)), int(str(at)), Message.model_validate_json(str(body))
 
     def _of_reply(self, call: ToolCall, number: int, calls: int) -> CallRecord:
         """A call of a reply; the results of its calls follow it in the transcript."""
@@ -121,7 +142,8 @@ class CallReader:
         found = [from_json(str(data)) for (data,) in self._store.query(_STARTED, started)]
         if outcome is None or not found:
             return None
-        return _with_outcome(ToolCall(id=call_id, name=found[0]["toolName"], args=found[0]["args"]), outcome)
+        made = _with_outcome(ToolCall(id=call_id, name=found[0]["toolName"], args=found[0]["args"]), outcome)
+        return self._traced(made, self._at(_REPLY_BEFORE, _LATEST, 0), _LATEST)
 
 
 def _made_by_code(message: Message, call_id: str) -> CallRecord | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from agency.captured import recording
 from agency.clock import now_ms
 from agency.codes import USED_UP
 from agency.define.asides import AsksModels, AsksNothing, Place
@@ -28,10 +31,14 @@ from agency.store.store import ThreadStore, run_id
 from agency.thread.files import keep_files, keeps_files
 from agency.thread.pipeline import Pipeline
 from agency.thread.run_facts import TOOL_RESULT_CUT
+from agency.thread.traces import Trace, shows_stack
 from agency.thread.workers import TimedOut, in_worker_thread, is_ours, what_failed, within
+from agency.tracebacks import is_unexpected, log_failure, stack_of
 from agency.turn.effects import PendingCall
 from agency.turn.outcomes import Asked, CallOutcome, Deferred, Fail, Failure, Finish, Handoff, Success
 from agency.wire import sayable, sayable_text
+
+log = logging.getLogger(__name__)
 
 RESULT_CHARS = 100_000
 """A longer result is cut: the model's window is finite."""
@@ -68,6 +75,7 @@ class CallRunner:
         self._offered = offered
         self._starting: set[str] = set()
         self._declared: dict[str, Declared] = {}
+        self._stopped: dict[str, Trace] = {}
         self.asks: AsksModels = AsksNothing()
         """What tools ask models by; the driver sets it."""
         self.tokens: IssuesTokens = IssuesNone()
@@ -81,31 +89,42 @@ class CallRunner:
         The draft holds what the tool and the hooks wrote; of a call that failed, only what the hooks wrote after it.
         The last part is a hook that failed after the call had ended.
         """
-        try:
-            return await self._run(pending, run, effect, limit_s)
-        finally:
-            self._starting.discard(pending.key)
+        with recording(self._thread.id, pending.id, pending.call.name) as kept:
+            trace = Trace(pending.id, pending.attempt, kept)
+            try:
+                return await self._run(pending, run, effect, limit_s, trace)
+            except asyncio.CancelledError:
+                self._stopped[pending.key] = trace
+                raise
+            finally:
+                self._starting.discard(pending.key)
+
+    def keep_trace(self, draft: Draft, pending: PendingCall) -> None:
+        """Stage what a call had printed that was stopped while it ran."""
+        if (trace := self._stopped.pop(pending.key, None)) is not None:
+            trace.keep(draft)
 
     async def _run(
-        self, pending: PendingCall, run: int, effect: int, limit_s: float | None
+        self, pending: PendingCall, run: int, effect: int, limit_s: float | None, trace: Trace
     ) -> tuple[CallOutcome, Draft, HookFailed | None]:
         draft = self._store.draft(run)
-        outcome = await self._outcome(pending, draft, run, effect, limit_s)
+        outcome = await self._outcome(pending, draft, run, effect, limit_s, trace)
         if outcome.status in ("failure", "canceled"):
             draft = self._store.draft(run)
         if outcome.status == "success" and len(outcome.content) > RESULT_CHARS:
             cut = f"a result of {pending.call.name} was longer than {RESULT_CHARS:,} characters and was cut"
             draft.warn(TOOL_RESULT_CUT, cut)
-        mark = draft.mark()
+        mark, failed = draft.mark(), None
         try:
             await self._after(draft, pending, outcome)
         except HookFailed as error:
             draft.undo(mark)
-            return outcome, draft, error
-        return outcome, draft, None
+            failed = error
+        trace.keep(draft)
+        return outcome, draft, failed
 
     async def _outcome(
-        self, pending: PendingCall, draft: Draft, run: int, effect: int, limit_s: float | None
+        self, pending: PendingCall, draft: Draft, run: int, effect: int, limit_s: float | None, trace: Trace
     ) -> CallOutcome:
         name, offered = pending.call.name, self._offered()
         if (why := self._pipeline.unavailable(name)) is not None:
@@ -122,9 +141,11 @@ class CallRunner:
         except InvalidInput as error:
             return Failure(kind="invalid_request", source="runtime", message=str(error))
         except HookFailed as error:
+            trace.traceback = error.stack
             return Failure(kind="internal", source="middleware", message=str(error))
         context = self._context(pending, tool, draft, run, effect)
         outcome = await self._invoke(tool, pending.call.args, context, _least(tool.timeout, limit_s))
+        trace.traceback = context.traceback
         if context.returned_files and isinstance(outcome, Success):
             return await self._keep(tool, draft, context.returned_files, outcome)
         return outcome
@@ -187,6 +208,8 @@ class CallRunner:
         except Interrupted:
             return self.in_doubt(tool)
         except ToolError as error:
+            if shows_stack(error):
+                context.traceback = stack_of(error)
             return _tool_failure(tool, context.attempt, error)
         except ModelError as error:  # of a model that the tool has asked
             kind: FailureKind = "resource_limit" if error.model_code in USED_UP else "external"
@@ -197,6 +220,9 @@ class CallRunner:
         except BaseException as error:
             if is_ours(error):
                 raise
+            context.traceback = stack_of(error)
+            if is_unexpected(error):
+                log_failure(log, failed_call(tool, context), error)
             return Failure(kind="execution", message=what_failed(error))
 
     def in_doubt(self, tool: Tool, since: int | None = None) -> Failure | Deferred:
@@ -218,6 +244,11 @@ class CallRunner:
 
 def _least(*limits: float | None) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def failed_call(tool: Tool, context: ToolContext) -> str:
+    """What the log says of a call whose tool has raised."""
+    return f"tool {tool.name} failed in call {context.call_id} of thread {context.thread.id}"
 
 
 def is_doubtful(tool: Tool | None) -> bool:

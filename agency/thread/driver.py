@@ -35,6 +35,7 @@ from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store import records
+from agency.store.details import keep_detail
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.store.timers import Timer, set_timer
@@ -245,6 +246,8 @@ class Driver:
             if isinstance(answer, fx.CheckpointTaken):
                 checkpoint_at = len(draft.events)
             if machine.outcome is None:  # a tool's result may have ended the run before a cancel does
+                if isinstance(answer, fx.RunAborted) and answer.stack:
+                    keep_detail(draft, "run", "", {"traceback": answer.stack})
                 machine.handle(answer)
         request = self._poll(machine, draft)
         while (at_once := self._answer_at_once(draft, request)) is not None:

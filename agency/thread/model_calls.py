@@ -6,6 +6,7 @@ The surface says what is asked, of which models; how it is put to the one whose 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
@@ -29,7 +30,6 @@ from agency.models.interface import (
     ModelRequest,
     OnDelta,
     Surface,
-    ToolSpec,
     capabilities,
     described,
 )
@@ -37,7 +37,20 @@ from agency.models.providers.entry import Provider
 from agency.store import records
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
+from agency.thread.model_requests import (
+    SHAPING,
+    aside_tools_and_params,
+    fitting,
+    has_images,
+    latest_surface,
+    not_yet_seen,
+    shaping,
+    taken_apart,
+    tools_and_params,
+    with_note,
+)
 from agency.thread.workers import TimedOut, is_ours, within
+from agency.tracebacks import log_failure
 from agency.turn.batch import distinct
 from agency.turn.effects import REPLY_STOPS, CallModel, ModelCall, ModelReply, Output, SurfaceRef
 from agency.turn.modes import MODES
@@ -72,15 +85,20 @@ class ModelCaller:
         self._has_transient = False
         self._surface: tuple[SurfaceRef, Surface] | None = None
         self._planned: object = None  # what the surface was made from: comparing that is cheaper than making it
+        self._pieces: dict[str, bytes] = {}  # what it is stored as
+        self._stored = ""  # the digest of the one that is on disk
+        self._staged: tuple[Draft, str] | None = None  # the draft that puts another one there
 
     def load_surface(self) -> None:
         """Take up the surface of a call that was under way."""
-        if (stored := records.surface(self._store)) is not None:
-            surface = Surface.model_validate_json(stored)
-            self._surface = (_ref(surface, surface.stored()[1]), surface)
+        if (latest := latest_surface(self._store)) is not None:
+            digest, surface = latest
+            self._surface, self._stored = (_ref(surface, digest), surface), digest
 
     def committed(self, draft: Draft) -> None:
-        """These messages are part of the transcript now."""
+        """Its messages are part of the transcript now, and its surface is on disk."""
+        if self._staged is not None and self._staged[0] is draft:
+            self._stored, self._staged = self._staged[1], None
         if self._transcript is not None and draft.messages:
             self._transcript += draft.messages
             self._has_transient = self._has_transient or any(message.transient for message in draft.messages)
@@ -106,10 +124,11 @@ class ModelCaller:
         key = (plan.model, tuple(plan.system), tools, plan.params, self.output, forgotten, providers)
         if self._surface is None or self._planned != key:
             surface = self._new_surface(plan)
-            stored, digest = surface.stored()
-            if self._surface is None or self._surface[0].digest != digest:
-                records.save_surface(draft, stored)
+            digest, self._pieces = taken_apart(surface)
             self._surface, self._planned = (_ref(surface, digest), surface), key
+        if (digest := self._surface[0].digest) != self._stored:
+            records.save_surface(draft, digest, self._pieces)
+            self._staged = (draft, digest)
         return self._surface[0]
 
     def _new_surface(self, plan: Plan) -> Surface:
@@ -121,7 +140,14 @@ class ModelCaller:
         if not able:
             message = f"none of {', '.join(skipped)} can do all that is required"
             raise ModelError(message, model_code="ERR_CAPABILITY")
-        return plan.surface(able, skipped, self.output)
+        return plan.surface(able, skipped, self.output, {name: self.shaping(name) for name in able})
+
+    def shaping(self, name: str) -> tuple[Capability, ...]:
+        """What a model can do that shapes a request; what cannot be asked says so when it is asked."""
+        try:
+            return shaping(*self._system.model(name, self._providers()))
+        except DefinitionError:
+            return SHAPING
 
     def _abilities(self, name: str) -> frozenset[Capability]:
         """What a model can do; what cannot be asked says so when it is asked."""
@@ -133,18 +159,28 @@ class ModelCaller:
 
     async def reply(self, call: CallModel, run: int, seconds_left: float | None, on_delta: OnDelta) -> ModelReply:
         """Ask. Whatever goes wrong is a `ModelError`."""
-        self.meter = Meter()
-        deltas: OnDelta = lambda delta: on_delta(sayable_text(delta))  # noqa: E731
-        return distinct(await self._respond(lambda: self._request(call, run), seconds_left, deltas))
+        self.meter = meter = Meter(began=time.monotonic())
+
+        def deltas(delta: str) -> None:
+            meter.text_came()
+            on_delta(sayable_text(delta))
+
+        return distinct(await self._respond(call.request.model, lambda: self._request(call, run), seconds_left, deltas))
 
     async def reply_aside(
         self, name: str, question: AsideQuestion, place: tuple[int, str], seconds_left: float | None, meter: Meter
     ) -> ModelReply:
         """Ask a model aside, in the same way. `place` is the run, and the question's name in it."""
-        return await self._respond(lambda: self._aside(name, question, place, meter), seconds_left, lambda _: None)
+        return await self._respond(
+            name, lambda: self._aside(name, question, place, meter), seconds_left, lambda _: meter.text_came()
+        )
 
     async def _respond(
-        self, prepare: Callable[[], tuple[Model, ModelRequest]], seconds_left: float | None, on_delta: OnDelta
+        self,
+        name: str,
+        prepare: Callable[[], tuple[Model, ModelRequest]],
+        seconds_left: float | None,
+        on_delta: OnDelta,
     ) -> ModelReply:
         try:
             model, request = prepare()
@@ -159,6 +195,7 @@ class ModelCaller:
         except BaseException as error:
             if is_ours(error):
                 raise
+            log_failure(log, f"model {name} failed in thread {self._store.thread_id}", error)
             raise ModelError(f"{type(error).__name__}: {error}", model_code="ERR_MODEL") from error
 
     def chain(self, question: AsideQuestion) -> list[str]:
@@ -199,26 +236,17 @@ class ModelCaller:
         assert self._surface is not None and self._surface[0] == wanted.surface
         surface = self._surface[1]
         model, name = self._system.model(wanted.model, self._providers())
-        messages = self._messages(wanted, surface)
-        if described(model) is not None and _has_images(messages) and "images" not in capabilities(model, name):
-            messages = [without_images(message) if message.role == "tool" else message for message in messages]
-            if _has_images(messages):
-                raise ModelError(f"{wanted.model} takes no images", model_code="ERR_CAPABILITY")
-        tools, special = surface.tools, dict[str, object]()
-        if wanted.final:
-            special["tool_choice"] = "none"
-        if surface.output is not None and "structured_output" in capabilities(model, name):
-            special["response_format"] = output.native(surface.output)
-        elif surface.output is not None:
-            hand_in = output.tool(surface.output, surface.tool_names)
-            tools = (hand_in,) if wanted.final else (*tools, hand_in)
-            special["tool_choice"] = "required" if wanted.final else surface.params.tool_choice
+        able = shaping(model, name) if surface.able is None else surface.able[wanted.model]
+        messages = fitting(self._messages(wanted, surface), able)
+        if "images" not in able and has_images(messages):
+            raise ModelError(f"{wanted.model} takes no images", model_code="ERR_CAPABILITY")
+        tools, params = tools_and_params(surface, able, final=wanted.final)
         return model, ModelRequest(
             model=name,
             system=surface.system,
             messages=messages,
             tools=tools,
-            params=surface.params.model_copy(update=special) if special else surface.params,
+            params=params,
             key=f"{run_id(self._store.thread_id, run)}.{call.id}",
             agent=self._blueprint.name,
             thread_id=self._store.thread_id,
@@ -231,12 +259,7 @@ class ModelCaller:
     ) -> tuple[Model, ModelRequest]:
         run = run_id(self._store.thread_id, place[0])
         model, name = self._system.model(name, self._providers())
-        params, tools = question.params, tuple[ToolSpec, ...]()
-        if question.output is not None and "structured_output" in capabilities(model, name):
-            params = params.model_copy(update={"response_format": output.native(question.output)})
-        elif question.output is not None:
-            tools = (output.tool(question.output, ()),)
-            params = params.model_copy(update={"tool_choice": "required"})
+        tools, params = aside_tools_and_params(question, shaping(model, name))
         request = ModelRequest(
             model=name,
             system=question.system,
@@ -258,21 +281,8 @@ class ModelCaller:
         first = surface.forgotten
         shown = self._transcript[first : wanted.upto]
         if self._has_transient:
-            shown = [m for i, m in enumerate(shown, first) if not m.transient or i >= wanted.since]
-        return [Message(role="user", content=surface.note), *shown] if surface.note else shown
-
-
-def _has_images(messages: Sequence[Message]) -> bool:
-    return any(message.images for message in messages)
-
-
-def without_images(message: Message) -> Message:
-    """A tool's result for a model that takes no images: it reads that there are some. A run must not end because of
-    what a tool returned, while a user who sends an image to such a model has to know."""
-    if not message.images:
-        return message
-    note = f"({len(message.images)} image(s) came with this, which you cannot see.)"
-    return message.model_copy(update={"images": (), "content": f"{message.content}\n{note}".lstrip("\n")})
+            shown = not_yet_seen(shown, first, wanted.since)
+        return with_note(surface, shown)
 
 
 def _checked(reply: ModelReply) -> ModelReply:

@@ -19,6 +19,7 @@ from agency.metadata import ThreadMetadata
 from agency.runtime import Runtime
 from agency.secrets import without_secrets
 from agency.store import records
+from agency.store.details import keep_detail
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.thread.current_run import Advance, CurrentRun
@@ -26,6 +27,7 @@ from agency.thread.feed import Feed
 from agency.thread.model_calls import ModelCaller
 from agency.thread.pipeline import Pipeline, Review
 from agency.thread.run_endings import RunEndings, aborted_by
+from agency.tracebacks import stack_of
 from agency.turn import effects as fx
 from agency.turn.state import WaitingModel
 from agency.wire import sayable_text
@@ -135,6 +137,8 @@ class ModelEffects:
             answers = await self._review(draft, request, reply)
         except ModelError as error:
             answers = await self._failed(draft, request, error)
+            if (why := error.__cause__) is not None and error.model_code == "ERR_MODEL":
+                keep_detail(draft, "model", "", {"traceback": stack_of(why)})
         finally:
             self._feed.end_text(stream)
         if self._run.awaits(draft.run, request.id):
@@ -195,6 +199,7 @@ class ModelEffects:
             output=output,
             refused=refused,
             hidden=self._hidden(reply),
+            first_token_ms=self._caller.meter.first_token_ms,
         )
         return [replied, *failed]
 

@@ -24,6 +24,7 @@ from agency.errors import HookFailed
 from agency.store.draft import Draft
 from agency.thread.supply import NAME, Supply
 from agency.thread.workers import TimedOut, is_ours, what_failed, within
+from agency.tracebacks import is_unexpected, log_failure
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,8 @@ class Opening:
         except BaseException as error:
             if is_ours(error):
                 raise
+            if is_unexpected(error):
+                log_failure(log, f"middleware {self.name} failed in {called}", error)
             return str(HookFailed(self.name, called, what_failed(error)))
         return ""
 

@@ -35,6 +35,7 @@ from agency.store.draft import Draft
 from agency.thread.openings import UNAVAILABLE, ProcessOpenings, ThreadOpenings
 from agency.thread.risk import RiskWatch
 from agency.thread.workers import is_ours, what_failed
+from agency.tracebacks import is_unexpected, log_failure, stack_of
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import (
     Decision,
@@ -180,6 +181,7 @@ class Pipeline:
                 plan.remove_tool(tool)
             what = f"The tools {', '.join(tools)} are" if tools else f"What {name} provides is"
             plan.add_prompt(f"{what} not available now: {problem}. It is tried again later.")
+            plan.credit(name)
             if (run_id, name) not in self._told:
                 self._told.add((run_id, name))
                 draft.warn(UNAVAILABLE, f"{what} not available now: {problem}")
@@ -260,12 +262,14 @@ class Pipeline:
 
     async def plan(self, draft: Draft, run_id: str, plan: Plan) -> None:
         """Let the middleware begin the turn and shape the model call."""
+        plan.credit(None)
         if self._openings.waiting:
             self._leave_out_closed(draft, run_id, plan)
         for mw in self._by_hook["on_tick"]:
             await run_hook("on_tick", mw.on_tick, self.context(mw, draft, run_id))
         for mw in self._by_hook["before_model"]:
             await run_hook("before_model", mw.before_model, self.context(mw, draft, run_id), plan)
+            plan.credit(mw.name)
             draft.emit(events.before_model(mw.name))
 
     async def on_overflow(self, draft: Draft, run_id: str, plan: Plan) -> bool:
@@ -401,7 +405,11 @@ async def run_hook(
     except BaseException as error:
         if is_ours(error):
             raise
-        raise HookFailed(ctx.owner, name, what_failed(error)) from error
+        failed = HookFailed(ctx.owner, name, what_failed(error))
+        if is_unexpected(error):
+            failed.stack = stack_of(error)
+            log_failure(log, f"middleware {ctx.owner} failed in {name} of thread {ctx.thread.id}", error)
+        raise failed from error
     return result
 
 

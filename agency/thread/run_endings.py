@@ -8,6 +8,7 @@ cut short, it is done again when the thread is next open.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Literal
 
@@ -32,11 +33,14 @@ from agency.thread.files import files_for_parent
 from agency.thread.pipeline import Pipeline
 from agency.thread.run_facts import capabilities_used
 from agency.thread.views import run_end
+from agency.tracebacks import is_unexpected, log_failure, stack_of
 from agency.turn.effects import RunAborted
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Stopped, TurnOutcome
 from agency.turn.state import TurnCheckpoint
 from agency.wire import sayable_text
+
+log = logging.getLogger(__name__)
 
 
 class RunEndings:
@@ -157,4 +161,8 @@ def aborted_by(error: Exception) -> RunAborted:
     code, message = AgencyError.code, f"{type(error).__name__}: {error}"
     if isinstance(error, AgencyError):
         code, message = error.model_code if isinstance(error, ModelError) else error.code, str(error)
-    return RunAborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message))
+    stack = error.stack if isinstance(error, HookFailed) else ""
+    if is_unexpected(error):
+        stack = stack_of(error)
+        log_failure(log, "a run cannot go on", error)
+    return RunAborted(at=now_ms(), reason=reason, code=code, message=sayable_text(message), stack=stack)

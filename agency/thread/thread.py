@@ -48,6 +48,7 @@ from agency.thread.feed import Feed, Reader
 from agency.thread.files import file_sizes, read_file
 from agency.thread.invocation import Invocation, checked_invocation, checked_key
 from agency.thread.model_calls import ModelCaller
+from agency.thread.model_records import ModelCallReader, ModelCallRecord, ModelCallSummary
 from agency.thread.openings import openings_of
 from agency.thread.outside import Settlement, settled_by
 from agency.thread.pipeline import Pipeline
@@ -56,6 +57,7 @@ from agency.thread.receiving import ParcelReceiver
 from agency.thread.results import AnyOutput, output_of
 from agency.thread.resuming import Resuming
 from agency.thread.retrying import Retrying
+from agency.thread.traces import TraceRecord, trace_records
 from agency.thread.views import (
     Accepted,
     Beside,
@@ -115,6 +117,7 @@ class Thread:
         self._retrying = Retrying(store, metadata, self._driver)
         self._editing = StateEditing(store, metadata, self._pipeline, self._driver)
         self._calls = CallReader(store, self._run, self._pipeline.tools)
+        self._model_calls = ModelCallReader(store, system, runtime.providers, self._pipeline.tools)
 
     @classmethod
     async def open(
@@ -472,11 +475,27 @@ class Thread:
             more=more,
         )
 
-    async def tool_call(self, call_id: str, *, seq: int | None = None) -> CallRecord:
+    async def tool_call(self, call_id: str, *, seq: int | None = None, traces: bool = True) -> CallRecord:
         """A call of a tool with all of its arguments and its output, which events show cut if they are long. Of several
-        calls with this id it is the latest, or the one that the event `seq` tells of."""
+        calls with this id it is the latest, or the one that the event `seq` tells of. Its `traces` are what it raised
+        and printed."""
         self._driver.check_alive()
-        return self._calls.find(call_id, seq)
+        return self._calls.find(call_id, seq, traces=traces)
+
+    async def traces(self, after: int = 0) -> tuple[TraceRecord, ...]:
+        """What failed with a traceback or printed something, oldest first; with `after`, what later events tell of."""
+        self._driver.check_alive()
+        return trace_records(self._store, after)
+
+    async def model_calls(self, run: int | None = None) -> tuple[ModelCallSummary, ...]:
+        """The model calls of a run in figures, also those of hooks and tools; of the latest run if none is named."""
+        self._driver.check_alive()
+        return self._model_calls.of_run(run)
+
+    async def model_call(self, seq: int) -> ModelCallRecord:
+        """A model call with what was sent and what came back, by an event that tells of it."""
+        self._driver.check_alive()
+        return self._model_calls.find(seq)
 
     async def files(self) -> tuple[FileInfo, ...]:
         """The agent's files, by path."""

@@ -75,6 +75,8 @@ class ModelReply:
     """Why it ended. After `unknown`, which is for reasons that a provider's adapter does not know, the run goes on."""
     usage: Usage = Usage()
     meta: JsonValue = None
+    request_id: str | None = None
+    """The provider's own name for the request."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -266,7 +268,7 @@ class ModelReplied:
     """`ask` are the calls that a person has to approve before any call of this reply runs; `seen_by` the middleware
     that looked at the reply. `cost_usd` is None if the price is unknown. `output` is set if the run's result must fit
     a schema and this reply would be it; `refused` are calls that do not run, with what the model is told. `hidden` are
-    arguments of calls that people are not shown."""
+    arguments of calls that people are not shown. `first_token_ms` is when its text began, if it has any."""
 
     id: int
     at: int
@@ -277,6 +279,7 @@ class ModelReplied:
     output: Output | None = None
     refused: dict[str, Settled] = field(default_factory=dict)
     hidden: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    first_token_ms: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -438,12 +441,14 @@ class RunCanceled:
 
 @dataclass(slots=True, kw_only=True)
 class RunAborted:
-    """The driver cannot go on: a hook failed, or it met an error of its own."""
+    """The driver cannot go on: a hook failed, or it met an error of its own. The machine has no use for the `stack`:
+    the driver keeps it for people."""
 
     at: int
     reason: Literal["middleware_abort", "runtime_error"]
     code: str
     message: str
+    stack: str = ""
     used: Used = field(default_factory=Used)
 
 

@@ -78,7 +78,7 @@ from agency.turn.actions import (
     Warn,
 )
 from agency.turn.modes import CODE_ORIGIN, MODES, ModeName
-from agency.turn.outgoing import Outgoing, asked_event, outcome_event
+from agency.turn.outgoing import Outgoing, asked_event, outcome_event, replied_event, started_event
 from agency.turn.view import TurnView
 
 INTERRUPTED = out.Canceled(reason="a new message came first")
@@ -293,7 +293,7 @@ class TurnMachine(TurnView):
 
     def _call_model(self, request: fx.ModelCall) -> None:
         self._m.model = request.model
-        self._outgoing.emit(events.model_started(request.model, request.upto))
+        self._outgoing.emit(started_event(request))
         self._outgoing.wait(st.WaitingModel(effect=self._outgoing.new_effect(), request=request))
 
     def _model_replied(self, given: fx.ModelReplied) -> None:
@@ -306,7 +306,7 @@ class TurnMachine(TurnView):
         self._m.shown = request.upto
         self._count(reply.usage, given.cost_usd)
         self._outgoing.emit(
-            events.model_completed(request.model, reply.usage, given.cost_usd, self._m.usage, self._m.cost_usd),
+            replied_event(request, given, self._m),
             *(events.after_model(middleware) for middleware in given.seen_by),
         )
         self._apply(replies.after_reply(self._m, self._mode, reply, given.output), given)

@@ -92,6 +92,27 @@ class Outgoing:
         return f"m{self._m.run}.{number}"
 
 
+def started_event(request: fx.ModelCall) -> NewEvent:
+    return events.model_started(
+        request.model, request.upto, seen=request.since, surface=request.surface.digest, final=request.final
+    )
+
+
+def replied_event(request: fx.ModelCall, given: fx.ModelReplied, m: st.TurnCheckpoint) -> NewEvent:
+    """A model has replied, and the run has been charged for it."""
+    reply = given.reply
+    return events.model_completed(
+        request.model,
+        reply.usage,
+        given.cost_usd,
+        m.usage,
+        m.cost_usd,
+        stop=reply.stop,
+        request_id=reply.request_id,
+        first_token_ms=given.first_token_ms,
+    )
+
+
 def asked_event(asked: fx.ModelAsked, m: st.TurnCheckpoint) -> NewEvent:
     """A model was asked aside, and the run has been charged for it."""
     return events.model_asked(

@@ -51,6 +51,10 @@ class Principal(Wire):
     def is_owner(self) -> bool:
         return self.agency is None
 
+    def has(self, agency: str, role: Role) -> bool:
+        """Whether it has this role in an agency, or a higher one."""
+        return self.is_owner or (self.agency == agency and RANKS[self.role] >= RANKS[role])
+
     def check(self, agency: str, needed: Role) -> None:
         if self.is_owner:
             return

@@ -22,6 +22,7 @@ from dashboard.gateway.app import create_app
 from dashboard.gateway.discovery import announce
 from dashboard.gateway.joining import SIGNALS, join
 from dashboard.gateway.keeper import Kept
+from dashboard.gateway.server_log import show_server_log
 from dashboard.gateway.server_socket import url_of
 from dashboard.gateway.settings import GatewaySettings
 
@@ -93,7 +94,11 @@ class Gateway:
             with announce(self._installation.data_dir, self._kept.keeper, url):
                 self._kept.tell_ready()
                 await on_ready(cluster, url)
-                await self._until_stopped()
+                showing = asyncio.create_task(show_server_log(cluster))
+                try:
+                    await self._until_stopped()
+                finally:
+                    showing.cancel()
         except AgencyError as error:
             self._failure = error
         finally:

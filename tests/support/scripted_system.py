@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import time
@@ -242,6 +243,24 @@ def crunch_wrongly(how: Literal["told", "raised", "read"], ctx: ToolContext) -> 
     raise ValueError("no grain")
 
 
+def _stumble(what: str) -> str:
+    print(f"printed by {what}")  # noqa: T201
+    logging.getLogger("shop").warning("logged by %s", what)
+    raise LookupError(f"no {what}")
+
+
+@tool(safe=True)
+def stumble(what: str) -> str:
+    """Print, log and raise, in a worker thread."""
+    return _stumble(what)
+
+
+@tool(ray={"num_cpus": 1})
+def stumble_in_a_task(what: str) -> str:
+    """The same as a Ray task."""
+    return _stumble(what)
+
+
 @tool
 async def consult(question: str, ctx: ToolContext) -> str:
     """Ask a model aside."""
@@ -333,6 +352,8 @@ system = (
     .add_tool(crunch_once)
     .add_tool(crunch_too_long)
     .add_tool(crunch_wrongly)
+    .add_tool(stumble)
+    .add_tool(stumble_in_a_task)
     .add_tool(consult)
     .add_tool(consult_in_a_task)
     .add_tool(await_payment)

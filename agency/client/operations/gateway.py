@@ -18,6 +18,12 @@ class GatewayOperations(Resource):
         """What the middleware of the server's system bring: routes, commands, panels."""
         return get(ExtensionList, f"{self._path}/extensions")
 
+    @asks
+    def server_log(self, after: int = 0) -> Request[api.ServerLog]:
+        """The latest lines of the server's log, after one of them: what agents' code prints and raises, and warnings.
+        It needs the secret."""
+        return get(api.ServerLog, f"{self._path}/logs", {"after": after})
+
     @lists
     def agencies(self) -> Listing[AgencyInfo]:
         """The agencies that your secret or key gives access to."""

@@ -35,7 +35,9 @@ from agency.events import Event
 from agency.metadata import ThreadMetadata
 from agency.store.draft import When
 from agency.thread.call_records import CallRecord
+from agency.thread.model_records import ModelCallRecord, ModelCallSummary
 from agency.thread.outside import Settlement
+from agency.thread.traces import TraceRecord
 from agency.thread.views import Accepted, RunEnvelope
 from agency.turn.outcomes import Decision
 from agency.turn.state import Limits
@@ -136,8 +138,27 @@ class ThreadOperations(Resource):
     @asks
     def tool_call(self, call_id: str, *, seq: int | None = None) -> Request[CallRecord]:
         """A tool call with all of its arguments and its output, which events show cut if they are long. Of several
-        calls with this id it is the latest, or the one that the event `seq` tells of."""
+        calls with this id it is the latest, or the one that the event `seq` tells of. Its `traces`, what it raised and
+        printed, come to operators and admins."""
         return get(CallRecord, f"{self._path}/call/{quote(call_id, safe='')}", {} if seq is None else {"seq": seq})
+
+    @asks
+    def traces(self, after: int = 0) -> Request[tuple[TraceRecord, ...]]:
+        """What failed with a traceback or printed something, oldest first; with `after`, what later events tell of. It
+        needs the role `operator`."""
+        return get(api.TraceList, f"{self._path}/traces", {"after": after}).then(lambda found: found.traces)
+
+    @asks
+    def model_calls(self, run: int | None = None) -> Request[tuple[ModelCallSummary, ...]]:
+        """The model calls of a run in figures, also those of hooks and tools; of the latest run if none is named."""
+        wanted = {} if run is None else {"run": run}
+        return get(api.ModelCallList, f"{self._path}/model-calls", wanted).then(lambda found: found.model_calls)
+
+    @asks
+    def model_call(self, seq: int) -> Request[ModelCallRecord]:
+        """A model call with what was sent and what came back, by an event that tells of it. It needs the role
+        `operator`."""
+        return get(ModelCallRecord, f"{self._path}/model-call/{seq}")
 
     @asks
     def run(self) -> Request[RunEnvelope]:

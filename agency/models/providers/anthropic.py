@@ -40,6 +40,7 @@ from agency.models.providers.entry import Provider
 from agency.models.providers.failures import Account, ModelExchange, count, failure
 from agency.models.providers.pools import Pools, connections, patience
 from agency.models.providers.schemas import for_anthropic, in_words
+from agency.models.reproduce import HttpRequest, address_of, key_in, shown_headers
 from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:
@@ -107,6 +108,21 @@ class Messages:
 
     def secrets(self, client: AsyncAnthropic) -> Sequence[str | None]:
         return (client.api_key, client.auth_token)
+
+    def http(self, request: ModelRequest) -> HttpRequest:
+        body = _body(request, self._entry, f"{self._account.provider}:{request.model}")
+        more = body.pop("extra_body", {})
+        key = key_in(self._entry, self.key_variable)
+        return HttpRequest(
+            url=f"{address_of(self._entry, self.address_variable, 'https://api.anthropic.com')}/v1/messages",
+            headers={
+                "content-type": "application/json",
+                "anthropic-version": "2023-06-01",
+                **({} if key is None else {"x-api-key": key}),
+                **shown_headers(self._entry.headers),
+            },
+            body={**body, **more, "stream": True},
+        )
 
     async def ask(
         self, client: AsyncAnthropic, request: ModelRequest, exchange: ModelExchange, on_delta: OnDelta
@@ -379,10 +395,10 @@ async def _read(
                 counts |= _counts(event.usage)
                 exchange.usage = _usage(counts)
                 stop = event.delta.stop_reason or stop
-    return None if stop is None else _reply(list(blocks.values()), _usage(counts), stop, model)
+    return None if stop is None else _reply(list(blocks.values()), _usage(counts), stop, model, exchange.request_id)
 
 
-def _reply(blocks: Sequence[_Block], usage: Usage, stop: str, model: str) -> ModelReply:
+def _reply(blocks: Sequence[_Block], usage: Usage, stop: str, model: str, request_id: str | None) -> ModelReply:
     thought = any(block.type in _THOUGHTS for block in blocks)
     told = [block for block in blocks if block.type in (*_THOUGHTS, "text", "tool_use")]
     return ModelReply(
@@ -390,6 +406,7 @@ def _reply(blocks: Sequence[_Block], usage: Usage, stop: str, model: str) -> Mod
         tool_calls=tuple(block.call() for block in blocks if block.type == "tool_use"),
         stop=_STOPS.get(stop, "unknown"),
         usage=usage,
+        request_id=request_id,
         meta=kept(model, {"blocks": [block.place() for block in told]} if thought else {}),
     )
 

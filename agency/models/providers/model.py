@@ -19,6 +19,7 @@ from agency.models.providers.anthropic import Messages
 from agency.models.providers.entry import Provider, sent_secret
 from agency.models.providers.failures import Account, ModelExchange, failure
 from agency.models.providers.openai import ChatCompletions
+from agency.models.reproduce import HttpRequest
 from agency.secrets import NoSecret, is_reference, remember
 from agency.turn.effects import ModelReply
 
@@ -36,6 +37,8 @@ class Api(Protocol):
     async def client(self, key: str | None, headers: Mapping[str, str]) -> Any: ...
 
     def secrets(self, client: Any) -> Sequence[str | None]: ...
+
+    def http(self, request: ModelRequest) -> HttpRequest: ...
 
     async def ask(
         self, client: Any, request: ModelRequest, exchange: ModelExchange, on_delta: OnDelta
@@ -72,6 +75,10 @@ class ProviderModel:
 
     def cost(self, model: str, usage: Usage) -> float | None:
         return pricing.cost(self._entry, model, usage)
+
+    def http(self, request: ModelRequest) -> HttpRequest:
+        """What `respond` posts, with names of variables in the place of keys."""
+        return self._api.http(request)
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         _check(request)

@@ -38,6 +38,7 @@ from agency.models.providers.entry import Provider
 from agency.models.providers.failures import Account, ModelExchange, count
 from agency.models.providers.pools import Pools, connections, patience
 from agency.models.providers.schemas import for_openai, in_words
+from agency.models.reproduce import HttpRequest, address_of, key_in, shown_headers
 from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:
@@ -93,6 +94,20 @@ class ChatCompletions:
 
     def secrets(self, client: AsyncOpenAI) -> Sequence[str | None]:
         return (client.api_key,)
+
+    def http(self, request: ModelRequest) -> HttpRequest:
+        body = _body(request, self._entry, f"{self._account.provider}:{request.model}")
+        more = body.pop("extra_body", {})
+        key = key_in(self._entry, self.key_variable)
+        return HttpRequest(
+            url=f"{address_of(self._entry, self.address_variable, 'https://api.openai.com/v1')}/chat/completions",
+            headers={
+                "content-type": "application/json",
+                **({} if key is None else {"authorization": f"Bearer {key}"}),
+                **shown_headers(self._entry.headers),
+            },
+            body={**body, **more, "stream": True},
+        )
 
     async def ask(
         self, client: AsyncOpenAI, request: ModelRequest, exchange: ModelExchange, on_delta: OnDelta
@@ -366,6 +381,7 @@ async def _read(
         tool_calls=made,
         stop="tool_use" if made and finished == "stop" else _STOPS.get(finished, "unknown"),
         usage=exchange.usage or Usage(),
+        request_id=exchange.request_id,
         meta=kept(model, thought),
     )
 

@@ -10,6 +10,7 @@ from agency.api import bodies as api
 from agency.errors import Unavailable
 from dashboard.gateway.access import AnyPrincipal, Doorkeeper, Owner, TheCluster
 from dashboard.gateway.metrics import exposition
+from dashboard.gateway.parameters import After
 from dashboard.gateway.problems import refusals, without_paths
 
 router = APIRouter(tags=["installation"])
@@ -36,6 +37,12 @@ async def installation_status(cluster: TheCluster, owner: Owner) -> Status:
 async def metrics(cluster: TheCluster, owner: Owner) -> Response:
     """Figures for Prometheus."""
     return Response(exposition(await cluster.metrics()), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/logs", responses=refusals())
+async def server_log(cluster: TheCluster, owner: Owner, after: After = 0) -> api.ServerLog:
+    """The latest lines of the server's log: what agents' code prints and raises, and warnings of hosts."""
+    return await cluster.server_log(after)
 
 
 @router.post("/tickets", status_code=status.HTTP_201_CREATED, responses=refusals())

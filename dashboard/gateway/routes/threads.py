@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, status
+from fastapi import APIRouter, Path, Query, Request, status
 
 from actors import ThreadHandle
 from actors.host.system_agent import WAIT_MOST
@@ -19,6 +19,7 @@ from agency.errors import InvalidInput, WrongState
 from agency.events import OURS
 from agency.metadata import ThreadMetadata
 from agency.thread.call_records import CallRecord
+from agency.thread.model_records import ModelCallRecord
 from agency.thread.outside import Settlement
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
 from dashboard.gateway.access import Admin, AnyPrincipal, Operator, TheCluster, Viewer
@@ -201,12 +202,45 @@ async def tool_call(
     agency_id: AgencyId,
     thread_id: ThreadId,
     call_id: CallId,
+    principal: AnyPrincipal,
     seq: Annotated[
         int | None, Query(ge=1, lt=2**63, description="An event of the call; left out, it is the latest of this id.")
     ] = None,
 ) -> CallRecord:
-    """A tool call with all of its arguments and its output. Events show them cut if they are long."""
-    return await cluster.thread(agency_id, thread_id).tool_call(call_id, seq=seq)
+    """A tool call with all of its arguments and its output. Events show them cut if they are long. Operators and admins
+    also get its `traces`: tracebacks, and what it printed."""
+    traces = principal.has(agency_id, "operator")
+    return await cluster.thread(agency_id, thread_id).tool_call(call_id, seq=seq, traces=traces)
+
+
+@router.get("/agent/{thread_id}/traces", dependencies=[Operator], responses=refusals(404))
+async def traces(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, after: After = 0) -> api.TraceList:
+    """What failed with a traceback or printed something, oldest first: tools, models, hooks."""
+    return api.TraceList(traces=await cluster.thread(agency_id, thread_id).traces(after))
+
+
+@router.get("/agent/{thread_id}/model-calls", dependencies=[Viewer], responses=refusals(404))
+async def model_calls(
+    cluster: TheCluster,
+    agency_id: AgencyId,
+    thread_id: ThreadId,
+    run: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="The number of a run; left out, it is the latest.")
+    ] = None,
+) -> api.ModelCallList:
+    """The model calls of a run in figures: tokens, cost and times. Those of hooks and tools are among them."""
+    return api.ModelCallList(model_calls=await cluster.thread(agency_id, thread_id).model_calls(run))
+
+
+@router.get("/agent/{thread_id}/model-call/{seq}", dependencies=[Operator], responses=refusals(404))
+async def model_call(
+    cluster: TheCluster,
+    agency_id: AgencyId,
+    thread_id: ThreadId,
+    seq: Annotated[int, Path(ge=1, lt=2**63, description="An event of the call: `model.started`, say.")],
+) -> ModelCallRecord:
+    """A model call with what was sent and what came back, by an event that tells of it."""
+    return await cluster.thread(agency_id, thread_id).model_call(seq)
 
 
 # What people decide, and how they steer a run.

@@ -1,0 +1,70 @@
+"""Tracebacks of other people's code: as they are logged, and as they are stored for those who may see them.
+
+A traceback begins with the first frame that is not ours, so that what a person wrote comes first to the eye. The values
+of secrets are taken out of it, and it has a bound. It must never reach a model or an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from agency.errors import AgencyError
+from agency.secrets import without_secrets
+from agency.wire import sayable_text
+
+TRACEBACK_CHARS = 20_000
+
+_LIBRARY = Path(__file__).parent
+_OURS = tuple(f"{folder}/" for folder in (_LIBRARY, _LIBRARY.parent / "actors", Path(asyncio.__file__).parent))
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Whether an error is a defect that a person has to look into. Our own errors are raised on purpose, to say
+    something."""
+    return not isinstance(error, AgencyError)
+
+
+def stack_of(error: BaseException) -> str:
+    """The traceback of an error as it may be stored."""
+    told = traceback.TracebackException.from_exception(error, compact=True)
+    _trim(told)
+    return bounded(without_secrets(sayable_text("".join(told.format()))), TRACEBACK_CHARS)
+
+
+def log_failure(log: logging.Logger, what: str, error: BaseException) -> None:
+    """Log that other people's code has failed, with its stack."""
+    log.error("%s", what, exc_info=(type(error), error, _theirs(error.__traceback__)))
+
+
+def log_stack(log: logging.Logger, what: str, stack: str) -> None:
+    """The same for an error of another process, of which only the traceback is known."""
+    log.error("%s", what, extra={"exception": stack})
+
+
+def bounded(text: str, most: int) -> str:
+    """The beginning and the end of a text that is too long; the end says more."""
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    head = most // 4
+    return f"{text[:head]}\n… ({left_out} characters are left out here) …\n{text[head + left_out :]}"
+
+
+def _trim(told: traceback.TracebackException) -> None:
+    first = next((i for i, frame in enumerate(told.stack) if not frame.filename.startswith(_OURS)), 0)
+    del told.stack[:first]
+    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
+        if other is not None:
+            _trim(other)
+
+
+def _theirs(frames: TracebackType | None) -> TracebackType | None:
+    """The frames from the first on that is not ours; all of them, if all are."""
+    each = frames
+    while each is not None and each.tb_frame.f_code.co_filename.startswith(_OURS):
+        each = each.tb_next
+    return each or frames
