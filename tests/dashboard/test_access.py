@@ -262,6 +262,7 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
                 continue
             body = next((body for end, body in bodies.items() if path.endswith(end)), {"name": "mine now"})
             filled = path.replace("{thread_id}", thread).replace("{name}", "clerk").replace("{key_id}", "k")
+            filled = filled.replace("{seq}", "1")
             agencies = [theirs, mine] if "{thread_id}" in path else [theirs]
             for agency in agencies:
                 given = None if method in ("GET", "DELETE") else body
