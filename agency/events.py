@@ -3,6 +3,8 @@
 A stored event has a `seq` that counts from 1 without a gap. `model.delta` is broadcast and never stored, so its
 `seq` is None: a reader that comes late gets the text so far in one delta. The run that an event belongs to is kept
 beside it and added to its data as `runId` when it is read.
+
+Large because it is the only place where events are made.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ class BatchRunner:
         except sqlite3.Error as error:  # another call of the batch has written since it tried this out
             draft = self._store.draft(batch.run)
             outcome = Failure(kind="execution", message=f"{type(error).__name__}: {error}")
-            Trace(call.id, call.attempt, traceback=stack_of(error)).keep(draft)
+            Trace(call.id, call.begun, traceback=stack_of(error)).keep(draft)
         if (batch.run, batch.effect, call.id) in self.with_tokens:
             outcome = self._after_tokens(draft, batch, call, outcome)
         emit_end(draft, call, outcome)

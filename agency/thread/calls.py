@@ -90,7 +90,7 @@ class CallRunner:
         The last part is a hook that failed after the call had ended.
         """
         with recording(self._thread.id, pending.id, pending.call.name) as kept:
-            trace = Trace(pending.id, pending.attempt, kept)
+            trace = Trace(pending.id, pending.begun, kept)
             try:
                 return await self._run(pending, run, effect, limit_s, trace)
             except asyncio.CancelledError:

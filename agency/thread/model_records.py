@@ -41,7 +41,14 @@ TOO_LONG = "what was asked aside is too long to be kept"
 OLD_FILE = "an earlier release made this call, and did not keep what was sent"
 
 _ENDS = (EventType.AGENT_COMPLETED, EventType.AGENT_ERROR, EventType.RUN_CANCELED)
-_TELLING = (EventType.RUN_TICK, EventType.MODEL_STARTED, EventType.MODEL_COMPLETED, EventType.MODEL_ASKED, *_ENDS)
+_TELLING = (
+    EventType.RUN_TICK,
+    EventType.MODEL_STARTED,
+    EventType.MODEL_RETRIED,
+    EventType.MODEL_COMPLETED,
+    EventType.MODEL_ASKED,
+    *_ENDS,
+)
 _CODES = ",".join(str(EVENT_TYPES.index(each)) for each in _TELLING)
 _EVENTS = f"SELECT seq, ts, type, data FROM events WHERE run = ? AND type IN ({_CODES}) ORDER BY seq"
 _RUN_OF = f"SELECT run FROM events WHERE seq = ? AND type IN ({_CODES})"
@@ -77,6 +84,8 @@ class ModelCallSummary(Wire):
     request_id: str | None = None
     """The provider's own name for it."""
     error: ModelCallError | None = None
+    attempts: int = 1
+    """How often it was made: again, if its process had gone away meanwhile. One that failed is a call of its own."""
     end_seq: int | None = None
     """The event with which it ended."""
 
@@ -136,21 +145,24 @@ class ModelCallReader:
 
     def _calls(self, run: int) -> Iterator[tuple[ModelCallSummary, Json]]:
         """The calls of a run, each with the data of the event that it began with."""
-        turn, begun = 0, None
+        turn, attempts, begun = 0, 1, None
         for seq, ts, code, data in self._store.query(_EVENTS, (run,)):
             kind, at, told = EVENT_TYPES[int(str(code))], int(str(ts)), from_json(str(data))
             number = int(str(seq))
             if kind == EventType.RUN_TICK:
                 turn = told["step"]
             elif kind == EventType.MODEL_STARTED:
-                begun = (number, at, told, turn)
+                begun, attempts = (number, at, told, turn), 1
+            elif kind == EventType.MODEL_RETRIED:
+                attempts += 1
             elif kind == EventType.MODEL_ASKED:
                 yield self._asked(run, turn, number, at, told), told
             elif begun is not None:
-                yield self._ended(run, begun, number, at, told if kind == EventType.MODEL_COMPLETED else None), begun[2]
+                ended = self._ended(run, begun, number, at, told if kind == EventType.MODEL_COMPLETED else None)
+                yield ended.model_copy(update={"attempts": attempts}), begun[2]
                 begun = None
         if begun is not None:
-            yield self._begun(run, begun), begun[2]
+            yield self._begun(run, begun).model_copy(update={"attempts": attempts}), begun[2]
 
     def _begun(self, run: int, begun: tuple[int, int, Json, int]) -> ModelCallSummary:
         seq, at, started, turn = begun
