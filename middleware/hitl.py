@@ -17,12 +17,13 @@ from agency import DefinitionError, HookContext, Middleware, ModelReply, OnTimeo
 
 
 class HitlConfig(BaseModel):
-    """`tools` are those that need a person's approval whatever their risk, `rules` say how risky calls are. Without a
-    decision within `timeout_ms`, a call is denied, or approved if `on_timeout` says so."""
+    """`tools` are those that need a person's approval whatever their risk, with `only` no others do; `rules` say how
+    risky calls are. Without a decision within `timeout_ms`, a call is denied, or approved if `on_timeout` says so."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     tools: tuple[str, ...] = ()
+    only: bool = False
     rules: tuple[Rule, ...] = ()
     timeout_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     on_timeout: OnTimeout = "deny"
@@ -40,6 +41,9 @@ class Hitl(Middleware[HitlConfig]):
             has = ", ".join(sorted(tools)) or "none"
             raise DefinitionError(f"config.hitl names tools that the agent does not have: {unknown}; it has {has}")
 
+    def guards(self, config: HitlConfig, tool: str) -> bool:
+        return not config.only or tool in config.tools
+
     def decision_ms(self, config: HitlConfig) -> int | None:
         return config.timeout_ms
 
@@ -52,7 +56,7 @@ class Hitl(Middleware[HitlConfig]):
         config, policy = ctx.config, ctx.policy
         for call in reply.tool_calls:
             risk = risk_of(call, ctx.tools.get(call.name), policy.rules, config.rules)
-            if risk == "low" and call.name not in config.tools:
+            if call.name not in config.tools and (config.only or risk == "low"):
                 continue
             own = config if config.timeout_ms is not None else policy
             ctx.ask(call.id, risk=risk, timeout_ms=own.timeout_ms, on_timeout=own.on_timeout)

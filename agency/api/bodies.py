@@ -92,6 +92,10 @@ class BlueprintChange(Body):
     description: str | None = None
     prompt: Annotated[str, Field(min_length=1)] | None = None
     tags: tuple[Name, ...] | None = None
+    tools: Annotated[tuple[Name, ...] | None, Field(description="Tools that it gets besides, by name.")] = None
+    middleware: Annotated[tuple[Name, ...] | None, Field(description="Middleware that it gets besides, by name.")] = (
+        None
+    )
     model: Annotated[
         Models | None,
         Field(

@@ -74,7 +74,8 @@ def _plain(config: object) -> object:
 
 
 class Blueprint(Wire):
-    """An agent: its prompt, and by its tags its tools and middleware. A thread keeps the blueprint it began with.
+    """An agent: its prompt, and its tools and middleware: those that share a tag with it, and those that it names. A
+    thread keeps the blueprint it began with.
 
     Only an `active` blueprint starts threads; a `draft` is not ready yet and a `disabled` one no longer wanted. On a
     cluster, a thread of a `dedicated` one has a process to itself. Models that lack what it `requires` are passed over.
@@ -88,6 +89,8 @@ class Blueprint(Wire):
     description: str = ""
     prompt: str = Field(min_length=1)
     tags: tuple[Name, ...] = ("default",)
+    tools: tuple[Name, ...] = ()
+    middleware: tuple[Name, ...] = ()
     model: Models | None = None
     requires: tuple[Capability, ...] = ()
     params: ModelParams = ModelParams()

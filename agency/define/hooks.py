@@ -300,8 +300,8 @@ class Middleware(Generic[Config, Options, Deps]):
     that are a `Secret` name more. Hooks get a value by `ctx.secret("key")` or `ctx.secret(ctx.config.key)`.
 
     `guards_risk` says that it has a person asked before calls of medium and high risk: agents with tools of such risk
-    need one that does. `registers` are the names of the tools that it may register; left out, they are not known before
-    a thread is open, and names of tools in configurations are not checked before that.
+    need one that does, for each of them (`guards`). `registers` are the names of the tools that it may register; left
+    out, they are not known before a thread is open, and names of tools in configurations are not checked before that.
 
     One that keeps the agent's files is a `FileKeeper`, too.
     """
@@ -394,6 +394,10 @@ class Middleware(Generic[Config, Options, Deps]):
     def check_tools(self, config: Config, tools: Collection[str]) -> None:
         """Raise `DefinitionError` if the section names tools that the agent does not have; where an agent is defined
         whose tools are all known by then."""
+
+    def guards(self, config: Config, tool: str) -> bool:
+        """Whether it has a person asked before calls of a tool that are of medium or high risk."""
+        return self.guards_risk
 
     def decision_ms(self, config: Config) -> int | None:
         """How long a person has to decide on a call in doubt; None leaves that to the agency's policy."""

@@ -8,7 +8,7 @@ warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agency.define.blueprint import Blueprint
@@ -33,13 +33,29 @@ def is_risky(tool: Tool) -> bool:
     return callable(tool.risk) or tool.risk != "low"
 
 
-def risky(tools: Iterable[Tool]) -> tuple[str, ...]:
-    return tuple(tool.name for tool in tools if is_risky(tool))
+def unguarded(tools: Iterable[Tool], middleware: Sequence[tuple[AnyMiddleware, Any]]) -> list[Tool]:
+    """The risky tools that none of an agent's middleware, each with its configuration, has a person asked about."""
+    return [tool for tool in tools if is_risky(tool) and not is_guarded(tool.name, middleware)]
 
 
-def is_guarded(middleware: Iterable[AnyMiddleware]) -> bool:
-    """Whether one of an agent's middleware has a person asked."""
-    return any(mw.guards_risk for mw in middleware)
+def is_guarded(tool: str, middleware: Iterable[tuple[AnyMiddleware, Any]]) -> bool:
+    return any(mw.guards(config, tool) for mw, config in middleware)
+
+
+def with_listed(fields: Mapping[str, Any], approvals: Sequence[str | Tool], where: str) -> dict[str, Any]:
+    """The fields of an agent that asks before calls of these tools, and of no others."""
+    listed = [each.name if isinstance(each, Tool) else each for each in approvals] if _is_list(approvals) else []
+    if not listed or not all(isinstance(name, str) for name in listed):
+        raise DefinitionError(f"{where}: approvals are True, or a list of tools or their names, not {approvals!r:.100}")
+    config = dict(fields.get("config") or {})
+    own = config.get(TAG, {})
+    if not isinstance(own, Mapping) or {"tools", "only"} & own.keys():
+        raise DefinitionError(f"{where} lists tools in approvals and in config.{TAG}; do it in one of them")
+    return {**fields, "config": {**config, TAG: {**own, "tools": listed, "only": True}}}
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str)
 
 
 def check(
@@ -47,8 +63,12 @@ def check(
 ) -> None:
     """Refuse a definition that would run risky tools without a person, or whose configuration names tools that the
     agent does not have. `guards` are the tags that give an agent approvals."""
-    if not blueprint.unattended and not is_guarded(mw for mw, _ in middleware):
-        refuse(blueprint, [tool for tool in tools if is_risky(tool)], guards)
+    _check_named(blueprint, tools, middleware)
+    if not blueprint.unattended:
+        refuse(blueprint, unguarded(tools, middleware), guards)
+
+
+def _check_named(blueprint: Blueprint, tools: Sequence[Tool], middleware: Sequence[tuple[AnyMiddleware, Any]]) -> None:
     registered = [_registered(mw) for mw, _ in middleware]
     if None in registered:
         return
@@ -63,14 +83,15 @@ def check(
 def refuse(blueprint: Blueprint, tools: Sequence[Tool], guards: Sequence[str]) -> None:
     """Raise `DefinitionError` if there are tools that would run without a person."""
     if tools:
-        raise DefinitionError(f"agent {blueprint.name!r} {_would_run(tools)}: {_ways_out(guards)}")
+        raise DefinitionError(f"agent {blueprint.name!r} {_would_run(blueprint, tools)}: {_ways_out(guards)}")
 
 
-def _would_run(tools: Sequence[Tool]) -> str:
+def _would_run(blueprint: Blueprint, tools: Sequence[Tool]) -> str:
     named = ", ".join(
         f"{tool.name} ({'risk by its arguments' if callable(tool.risk) else f'{tool.risk} risk'})" for tool in tools
     )
-    return f"has no approvals and would run {named} without asking a person"
+    lists = isinstance(own := blueprint.config.get(TAG), dict) and own.get("only")
+    return f"{'lists other approvals' if lists else 'has no approvals'} and would run {named} without asking a person"
 
 
 def _ways_out(guards: Sequence[str]) -> str:

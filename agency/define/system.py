@@ -7,7 +7,8 @@
         .add_agent(name="support", description="Answers customers.", prompt="You are …", tags=["default", "billing"])
     )
 
-An agent gets every tool and middleware that shares a tag with it, each once, in the order of registration. What is
+An agent gets every tool and middleware that shares a tag with it, and those that it brings or names itself, each once,
+in the order of registration. What is
 wrong with one definition is said at that definition; what is wrong between them is said when the system is first used.
 Large because everything that a system is made of, and is asked for, is here in one class; what checks it is elsewhere.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from pydantic import BaseModel, ValidationError
@@ -25,6 +26,7 @@ from pydantic_core import to_json
 
 from agency.define import safety
 from agency.define.blueprint import Blueprint, Isolation, ModelChoice, ModelName, chain_of
+from agency.define.bringing import bring, is_same
 from agency.define.code import CodeRunner
 from agency.define.export import Exported, load_exporter
 from agency.define.hooks import AnyMiddleware, Middleware, check_taken, given_to
@@ -129,6 +131,8 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         description: str = "",
         prompt: str,
         tags: Sequence[str] = ("default",),
+        tools: Sequence[str | Tool | Callable[..., Any]] = (),
+        middleware: Sequence[str | AnyMiddleware] = (),
         model: str | Sequence[str | ModelChoice | Mapping[str, Any]] | None = None,
         requires: Sequence[Capability] = (),
         params: ModelParams | Mapping[str, Any] | None = None,
@@ -138,15 +142,21 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         limits: Limits | Mapping[str, float | None] | None = None,
         mode: ModeName = "tools",
         isolation: Isolation = "shared",
-        approvals: bool = False,
+        approvals: bool | Sequence[str | Tool] = False,
         unattended: bool = False,
     ) -> AgentSystem: ...
 
     def add_agent(self, *blueprint: Blueprint, **fields: Any) -> AgentSystem:
         """Add an agent: a `Blueprint`, or what one is made of. `model` is one, or a list: the next is asked when one
         fails. `output_schema` is what the result of a run must fit: a pydantic model or a JSON schema. `config` has a
-        section for each middleware, by its name. With `approvals`, a person is asked before calls of medium and high
-        risk (the middleware `hitl`); without them, an agent with such tools must be `unattended`."""
+        section for each middleware, by its name.
+
+        The agent gets the tools and middleware that share a tag with it, and those in `tools` and `middleware`: objects
+        that no other agent gets unless it names them, too, or names of what the system has. With `approvals`, a person
+        is asked before calls of medium and high risk (the middleware `hitl`), or before those of the listed tools;
+        without them, an agent with such tools must be `unattended`."""
+        if not blueprint:
+            fields = bring(self._tools, self._middleware, fields, sys._getframe(1).f_locals)
         if "approvals" in fields:
             fields = self._with_approvals(**fields)
         made = (*blueprint, self._new_blueprint(fields)) if fields or not blueprint else blueprint
@@ -160,14 +170,14 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         self._checked = False
         return self
 
-    def _with_approvals(self, *, approvals: bool, **fields: Any) -> dict[str, Any]:
+    def _with_approvals(self, *, approvals: bool | Sequence[str | Tool], **fields: Any) -> dict[str, Any]:
         """What makes an agent one with approvals: the tag of the middleware that asks, which is added if need be."""
         where = f"agent {fields.get('name')!r}"
-        if not isinstance(approvals, bool):
-            raise DefinitionError(f"{where}: approvals are True or False, not {approvals!r:.100}")
-        if not approvals:
+        if approvals is False:
             return fields
-        if fields.get("unattended"):
+        if approvals is not True:
+            fields = safety.with_listed(fields, approvals, where)
+        elif fields.get("unattended"):
             raise DefinitionError(f"{where} says both approvals=True and unattended=True; say one of them")
         if not any(mw.guards_risk and safety.TAG in tags for mw, tags in self._middleware.values()):
             self.use(stock_middleware(safety.TAG))
@@ -215,7 +225,7 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         return self
 
     def _add(self, registry: dict[str, Any], name: str, item: object, tags: Sequence[str], where: str) -> None:
-        if name in registry:
+        if name in registry and (registry[name][1] or not is_same(registry[name][0], item)):
             raise DefinitionError(f"{where} is registered twice")
         if not tags:
             raise DefinitionError(f"{where} has no tags, so no agent would get it")
@@ -256,8 +266,8 @@ class AgentSystem(RunsAgents, ProvidesDeps):
 
     def risky_tools(self, blueprint: Blueprint) -> tuple[str, ...]:
         """Which of the system's tools of medium and high risk an agent runs without asking a person."""
-        tools, middleware = self.tools_for(blueprint), self._selected(blueprint)
-        return () if safety.is_guarded(middleware) else safety.risky(tools)
+        found = safety.unguarded(self.tools_for(blueprint), self.middleware_for(blueprint))
+        return tuple(tool.name for tool in found)
 
     @property
     def guards(self) -> tuple[str, ...]:
@@ -280,10 +290,12 @@ class AgentSystem(RunsAgents, ProvidesDeps):
                 raise DefinitionError(f"agent {blueprint.name!r}: {error}") from error
 
     def without_effect(self, blueprint: Blueprint) -> tuple[str, ...]:
-        """Which tags and sections of an agent's configuration mean nothing to this system, in words."""
+        """Which tags, names and sections of an agent's configuration mean nothing to this system, in words."""
         known = frozenset().union(*(tags for _, tags in [*self._tools.values(), *self._middleware.values()]))
         idle = [tag for tag in blueprint.tags if tag not in known and tag != "default"]
         found = [f"no tool or middleware has the tags {idle}; there are {sorted(known)}"] if idle else []
+        found += _unknown("tool", blueprint.tools, self._tools)
+        found += _unknown("middleware", blueprint.middleware, self._middleware)
         selected = sorted(middleware.name for middleware in self._selected(blueprint))
         configured = blueprint.config.keys() - {*selected, "tools"}
         own = [agent for mw, config in self.middleware_for(blueprint) for agent in mw.own_agents(config)]
@@ -348,14 +360,15 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         return self._tools[name][0]
 
     def tools_for(self, blueprint: Blueprint) -> list[Tool]:
-        return [made for made, tags in self._tools.values() if tags.intersection(blueprint.tags)]
+        return [made for made, tags in self._tools.values() if _has(blueprint.tags, blueprint.tools, made.name, tags)]
 
     def middleware_for(self, blueprint: Blueprint) -> list[tuple[AnyMiddleware, Any]]:
         """The agent's middleware, each with its section of the agent's configuration."""
         return [(mw, section_of(mw, blueprint)) for mw in self._selected(blueprint)]
 
     def _selected(self, blueprint: Blueprint) -> list[AnyMiddleware]:
-        return [mw for mw, tags in self._middleware.values() if tags.intersection(blueprint.tags)]
+        named = blueprint.middleware
+        return [mw for mw, tags in self._middleware.values() if _has(blueprint.tags, named, mw.name, tags)]
 
     @property
     def middleware(self) -> tuple[AnyMiddleware, ...]:
@@ -447,6 +460,16 @@ def declared_by(owner: Tool | AnyMiddleware, config: object = None) -> Declared:
     """The secrets that a tool or a middleware may look up; `config` is its section of a blueprint's."""
     kind = "tool" if isinstance(owner, Tool) else "middleware"
     return Declared(f"{kind} {owner.name!r}", owner.secrets, frozenset(references_in(config)))
+
+
+def _has(own: Iterable[str], named: Collection[str], name: str, tags: frozenset[str]) -> bool:
+    """Whether an agent with its own tags, and what it names, has what is of this name and of these tags."""
+    return name in named or not tags.isdisjoint(own)
+
+
+def _unknown(kind: str, named: Iterable[str], known: Collection[str]) -> list[str]:
+    has = ", ".join(sorted(known)) or "none"
+    return [f"there is no {kind} {name!r} to name; there are: {has}" for name in named if name not in known]
 
 
 def _tags(tags: Iterable[str], where: str) -> list[str]:

@@ -125,7 +125,7 @@ class Pipeline:
         """What hooks ask models by; the driver sets it."""
         self.tools = {tool.name: tool for tool in tools}
         self._given = frozenset(self.tools)
-        self.risk = RiskWatch(self.middleware, blueprint, self.tools, policy)
+        self.risk = RiskWatch(middleware, blueprint, self.tools, policy)
         self.provided: Provided = ProvidesNothing()
         """What tools and hooks get as `ctx.deps`."""
         self._process = process

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from agency.approvals.rules import Policy, risk_of
 from agency.define import safety
@@ -22,22 +23,23 @@ from agency.turn.effects import Ask, ModelReply
 class RiskWatch:
     def __init__(
         self,
-        middleware: Sequence[AnyMiddleware],
+        middleware: Sequence[tuple[AnyMiddleware, Any]],
         blueprint: Blueprint,
         tools: Mapping[str, Tool],
         policy: Callable[[], Policy],
     ) -> None:
-        """`tools` are those of the thread, also those that are registered later."""
+        """`middleware` come with their configuration; `tools` are those of the thread, also those that are registered
+        later."""
         self._blueprint = blueprint
         self._tools = tools
         self._policy = policy
-        self._guarded = safety.is_guarded(middleware)
-        self._asks = not self._guarded and blueprint.unattended is False
+        self._middleware = middleware
+        self._asks = blueprint.unattended is False
 
     def check(self, guards: Sequence[str]) -> None:
         """Refuse to begin a thread whose middleware have registered tools that would need approvals."""
         if self._asks:
-            safety.refuse(self._blueprint, [tool for tool in self._tools.values() if safety.is_risky(tool)], guards)
+            safety.refuse(self._blueprint, self._unguarded(), guards)
 
     def warn(self, draft: Draft) -> None:
         """Tell the owner of a run of risky tools, if the blueprint is older than the rule."""
@@ -46,7 +48,10 @@ class RiskWatch:
 
     def unattended_tools(self) -> tuple[str, ...]:
         """The tools of medium and high risk that run without asking a person."""
-        return () if self._guarded or self._asks else safety.risky(self._tools.values())
+        return () if self._asks else tuple(tool.name for tool in self._unguarded())
+
+    def _unguarded(self) -> list[Tool]:
+        return safety.unguarded(self._tools.values(), self._middleware)
 
     def ask(self, reply: ModelReply, asked: dict[str, Ask], refused: Collection[str]) -> None:
         """Have a person asked about the risky calls of a reply, if no middleware does. `asked` are those that a person
@@ -57,6 +62,8 @@ class RiskWatch:
         for call in reply.tool_calls:
             tool = self._tools.get(call.name)
             if tool is None or call.id in asked or call.id in refused:
+                continue
+            if safety.is_guarded(call.name, self._middleware):
                 continue
             if (risk := risk_of(call, tool, policy.rules)) != "low":
                 asked[call.id] = replace(policy.ask(risk), note=safety.NOT_GUARDED)

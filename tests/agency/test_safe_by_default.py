@@ -141,7 +141,7 @@ def test_approvals_bring_the_tag_and_the_middleware_whichever_comes_first() -> N
 def test_what_contradicts_itself_is_refused() -> None:
     with pytest.raises(DefinitionError, match="both approvals=True and unattended=True"):
         clerk(system(refund), approvals=True, unattended=True)
-    with pytest.raises(DefinitionError, match="approvals are True or False"):
+    with pytest.raises(DefinitionError, match="approvals are True, or a list of tools"):
         clerk(system(refund), approvals="yes")
 
 

@@ -82,7 +82,7 @@ def test_fields_are_listed_with_the_names_that_they_have_as_json() -> None:
 
 DESCRIBES = frozenset(
     {"name", "tags", "config_model", "options_model", "tables", "secrets", "check", "own_agents"}
-    | {"guards_risk", "registers", "check_tools", "decision_ms"}
+    | {"guards_risk", "registers", "check_tools", "guards", "decision_ms"}
 )
 """What a middleware says about itself."""
 

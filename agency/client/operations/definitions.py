@@ -26,6 +26,8 @@ class BlueprintFields(TypedDict, total=False):
     description: str
     prompt: str
     tags: Sequence[str]
+    tools: Sequence[str]
+    middleware: Sequence[str]
     model: str | Sequence[str | ModelChoice] | None
     requires: Sequence[Capability]
     params: ModelParams

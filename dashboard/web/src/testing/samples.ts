@@ -26,6 +26,8 @@ export function blueprint(name: string, more: Partial<Blueprint> = {}): Blueprin
     description: `Is a ${name}.`,
     prompt: `You are a ${name}.`,
     tags: ["default"],
+    tools: [],
+    middleware: [],
     model: null,
     requires: [],
     params: {
