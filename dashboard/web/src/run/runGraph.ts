@@ -304,7 +304,8 @@ class Building {
 
   #ask(event: ThreadEvent): void {
     const calls = Array.isArray(event.data.proposedToolCalls) ? event.data.proposedToolCalls.filter(isObject) : [];
-    const approval = this.#add(event, "approval", "Approval", calls.map((call) => text(call.toolName)).join(", "));
+    const title = event.data.kind === "in_doubt" ? "In doubt" : "Approval";
+    const approval = this.#add(event, "approval", title, calls.map((call) => text(call.toolName)).join(", "));
     approval.status = "waiting";
     const ids = calls.map((call) => text(call.callId));
     const began = ids.map((id) => this.#calls.get(id)).filter((call) => call !== undefined);

@@ -36,7 +36,6 @@ export default function BlueprintsView({ agency, name }: { agency: string; name:
                 <span className="row">
                   <strong className="cut grow">{each.name}</strong>
                   {each.source === "agency" && <span className="tag">own</span>}
-                  <UnattendedMark tools={each.unattendedTools} />
                   {each.status !== "active" && (
                     <span className="tag" data-tone="wait">
                       {each.status}
@@ -44,6 +43,9 @@ export default function BlueprintsView({ agency, name }: { agency: string; name:
                   )}
                 </span>
                 <span className={css.about}>{each.description}</span>
+                <span className="row">
+                  <UnattendedMark tools={each.unattendedTools} />
+                </span>
               </Link>
             </li>
           ))}

@@ -35,7 +35,7 @@ const VERDICTS: Record<string, string> = {
   deny: "denied",
   respond: "answered",
   rerun: "run again",
-  happened: "said to have happened",
+  happened: "confirmed",
 };
 
 /** What was decided on a call, and who did. */
