@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agency.define.system import AgentSystem
 from agency.models.providers.entry import Provider
+from agency.models.providers.hosts import HOSTS
 from agency.secrets import Secret
 
 _PARSING = threading.Lock()  # Python 3.11 cannot do it in two threads at once
@@ -23,8 +24,8 @@ _PARSING = threading.Lock()  # Python 3.11 cannot do it in two threads at once
 FOR_AGENCIES = "AGENCY_KEY_"
 """Variables that begin so are for every agency: its providers and blueprints may refer to them, and to no others."""
 
-OF_SDKS = ("OPENAI_", "ANTHROPIC_")
-"""Variables that begin so configure the stock providers."""
+OF_SDKS = ("OPENAI_", "ANTHROPIC_", *(host.variable for host in HOSTS.values() if host.variable), "AWS_DEFAULT_REGION")
+"""Variables that begin so configure the stock providers. Their keys are among the references of every system."""
 
 
 def references(system: AgentSystem, providers: Mapping[str, Provider]) -> frozenset[Secret]:

@@ -33,6 +33,7 @@ from actors.caller import Caller, Handle, find_directory
 from actors.cluster import local_ray, preflight
 from actors.cluster.agency_handle import AgencyHandle
 from actors.cluster.connection import Connection, check_within
+from actors.cluster.noted import remove_note, write_note
 from actors.cluster.thread_handle import ThreadHandle
 from actors.directory.directory import Directory
 from actors.feeds.agency_watcher import AgencySubscription
@@ -97,12 +98,14 @@ class Cluster:
             log.warning("the code, the providers or the models' keys have changed: starting new hosts")
             await cls(running, directory).stop()
             directory, running = await _described(wanted, start=start)
-        for what in ("system", "data_dir", "storage") if start else ("data_dir", "storage"):
+        for what in ("system", "data_dir", "storage") if start else ("data_dir",):
             if getattr(running, what) != getattr(wanted, what):
                 raise WrongState(
                     f"what runs in namespace {wanted.namespace!r} has {what} {str(getattr(running, what))!r}, "
                     f"not {str(getattr(wanted, what))!r}: stop it first (`agency down`), or use another folder"
                 )
+        if start:
+            await asyncio.to_thread(write_note, running)
         return cls(running, directory)
 
     async def close(self) -> None:
@@ -118,6 +121,7 @@ class Cluster:
         except ray.exceptions.RayActorError:
             return
         ray.kill(directory)
+        remove_note(self.settings.data_dir)
 
     async def down(self) -> None:
         """Put every thread to rest and end all hosts, and a local Ray with them. The next `join` continues it all."""

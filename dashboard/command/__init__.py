@@ -12,6 +12,7 @@ from agency.errors import AgencyError
 from agency.own_names import check_names
 from dashboard.command import (
     agencies,
+    chat,
     doctor,
     extensions,
     fork,
@@ -35,6 +36,7 @@ from dashboard.command.terminal.console import app, complain
 __all__ = [
     "agencies",
     "app",
+    "chat",
     "doctor",
     "extensions",
     "fork",

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import psutil
 import typer
@@ -23,12 +23,13 @@ from agency.define.system import AgentSystem, load_system
 from agency.errors import AgencyError, DefinitionError
 from agency.models.providers import STOCK_KEYS
 from agency.models.providers.entry import Provider, sent_secret
+from agency.models.providers.hosts import HOSTS
 from agency.secrets import Declared, NoSecret, look_up
 from agency.thread.openings import try_openings
 from agency.wire import Wire
 from dashboard.command.installation import chosen
 from dashboard.command.installation import installation as settings_of
-from dashboard.command.terminal.console import AsJson, DataDir, app, out, print_json
+from dashboard.command.terminal.console import AsJson, DataDir, SystemOption, app, out, print_json
 from dashboard.command.terminal.targets import data_folder
 from dashboard.gateway.discovery import running_gateways
 
@@ -45,6 +46,7 @@ FILES = 4_096
 
 PORT = 8000
 ANSWER_SECONDS = 10.0
+SET = "set"
 
 
 class Finding(Wire):
@@ -66,13 +68,7 @@ class DoctorReport(Wire):
 
 @app.command()
 def doctor(
-    system: Annotated[
-        str | None,
-        typer.Option(
-            help="Your agents, as [bold]package.module:name[/]. [dim]Default: AGENCY_SYSTEM, else the demo[/]",
-            show_default=False,
-        ),
-    ] = None,
+    system: SystemOption = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -113,7 +109,9 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
     yield Finding(what="system", state="ok", found=f"{reference}: {', '.join(system.agents) or 'no agents'}")
     entries = {**system.providers, **configured}
     for provider in (each for each in STOCK_KEYS if each not in entries):
-        yield model_key(provider, system)
+        found = model_key(provider, system)
+        if provider not in HOSTS or found.state != "ok" or found.found == SET:  # of the many hosts, those that matter
+            yield found
     for name, entry in entries.items():
         yield provider_keys(name, entry)
     for name, agent in system.agents.items():
@@ -262,7 +260,7 @@ def model_key(provider: str, system: AgentSystem) -> Finding:
     """Whether a provider's key is set, and whether any agent needs it. The key itself is never shown."""
     variable = STOCK_KEYS[provider].removeprefix("env:")
     if os.environ.get(variable):
-        return Finding(what=variable, state="ok", found="set")
+        return Finding(what=variable, state="ok", found=SET)
     wanted = [system.default_model, *(each.model for each in system.agents.values() if each.model)]
     if any(choice.model.startswith(f"{provider}:") for models in wanted for choice in system.chain(models)):
         todo = f"export {variable}=…, or have the agents use demo:default"

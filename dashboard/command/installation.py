@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from actors import Settings, Status
 
 DEMO = "dashboard.demo:system"
+GENERAL = "dashboard.general:system"
 STOP_SECONDS = 10.0
 
 
@@ -33,12 +34,31 @@ def installation(data_dir: Path | None, system: str = DEMO) -> Settings:
     return settings(system=system, **given)
 
 
-def chosen(system: str | None) -> str:
-    """The system that the option or AGENCY_SYSTEM names, else the demo."""
-    name = system or os.environ.get("AGENCY_SYSTEM") or DEMO
+def chosen(system: str | None, *, demo: bool = False, model: str | None = None) -> str:
+    """The system that the option or AGENCY_SYSTEM names; else a general agent if a model's key is there, or a model is
+    named that is not the demo's; else the demo."""
+    if demo and system is not None:
+        raise InvalidInput("say which agents, or --demo")
+    name = None if demo else system or os.environ.get("AGENCY_SYSTEM")
+    if name is None:
+        from dashboard import general
+
+        named = model is not None and model.partition(":")[0] != "demo"
+        return GENERAL if not demo and (named or general.model_here()) else DEMO
     if ":" not in name:
         raise InvalidInput(f"name your agents as module:name, as in {name}:system")
     return name
+
+
+def introduce(system: str, model: str | None = None) -> None:
+    """Say in a line which agent answers, if that was not named."""
+    from dashboard import general
+
+    if system == GENERAL:
+        found = general.model_here()
+        why = "" if model is not None or found is None else f", because {found[0]} is set"
+        told = f"a general agent on {model or general.system.default_model}{why}; --demo is the offline demo"
+        err.print(told, style="dim", highlight=False)
 
 
 @app.command()
@@ -50,7 +70,14 @@ def up(system: System = None, data_dir: DataDir = None, as_json: AsJson = False)
 @app.command()
 def status(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show what runs: nodes, hosts, and the number of threads in memory."""
-    asyncio.run(_show(installation(data_dir), start=False, as_json=as_json))
+    asyncio.run(_show(_running(data_dir), start=False, as_json=as_json))
+
+
+def _running(data_dir: Path | None) -> Settings:
+    """What runs in a data folder, by the folder alone."""
+    from actors.cluster.noted import where_it_runs
+
+    return where_it_runs(installation(data_dir))
 
 
 async def _show(wanted: Settings, *, start: bool, as_json: bool) -> None:
@@ -85,7 +112,7 @@ def _print(running: Settings, found: Status) -> None:
 @app.command()
 def down(data_dir: DataDir = None) -> None:
     """Stop what `serve` and `up` started: gateways, hosts and a local Ray. The next start continues every run."""
-    wanted = installation(data_dir)
+    wanted = _running(data_dir)
     gateways = _stop_gateways(wanted.data_dir)
     if asyncio.run(_stop_hosts(wanted)) or gateways:
         err.print("stopped; the next start continues every run")

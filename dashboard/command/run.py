@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shlex
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,17 +16,18 @@ from rich.console import Console
 from rich.text import Text
 
 from agency.define.options import RunOptionFields, ToolFilter
-from agency.errors import InvalidInput, Unavailable, WrongState
+from agency.errors import InvalidInput, WrongState
 from agency.thread.views import RunEnvelope, RunStatus
 from agency.wire import read_json
-from dashboard.command.installation import DEMO, chosen
-from dashboard.command.terminal.backends import Backend, BackendThread, local_backend, server_backend
-from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, print_json
+from dashboard.command.installation import DEMO
+from dashboard.command.terminal.backends import Backend, BackendThread
+from dashboard.command.terminal.console import AsJson, DataDir, IsDemo, SystemOption, app, err, out, print_json
 from dashboard.command.terminal.display import RunDisplay
 from dashboard.command.terminal.prompts import ApproveAll, AskAtTerminal, Decider, LeaveWaiting
 from dashboard.command.terminal.rendering import call_line, canceler, clean, dollars
 from dashboard.command.terminal.session import Session
-from dashboard.command.terminal.targets import AgencyId, data_folder
+from dashboard.command.terminal.targets import AgencyId
+from dashboard.command.workplace import Workplace
 
 WAITS = 3
 ENDS_WITH: dict[RunStatus, int] = {
@@ -47,13 +46,7 @@ CANCEL_SECONDS = 10.0
 @app.command()
 def run(
     task: Annotated[str | None, typer.Argument(help="What to do. With --continue, another message.")] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            help="Your agents, as [bold]package.module:name[/]. [dim]Default: AGENCY_SYSTEM, else the demo[/]",
-            show_default=False,
-        ),
-    ] = None,
+    system: SystemOption = None,
     agent: Annotated[
         str | None,
         typer.Option(help="The agent. [dim]Default: the module's AGENT, or the first one[/]", show_default=False),
@@ -88,31 +81,26 @@ def run(
     ] = None,
     agency: AgencyId = None,
     as_json: AsJson = False,
+    demo: IsDemo = False,
 ) -> None:
     """Run one task in the terminal, without a server. Ctrl-C cancels it.
 
     [dim]Exit codes: 0 completed, 1 failed, 3 waits for a person, 130 canceled.[/]
     """
-    where = url or (os.environ.get("AGENCY_URL") if system is None and data_dir is None else None)
-    if url is not None and system is not None:
-        raise InvalidInput("a server has agents of its own: say --system or --url")
+    opened = Workplace.of(url, agency, system, data_dir, resume, demo=demo, model=model)
     if task is None and resume is None:
-        if where is not None or chosen(system) != DEMO:
+        if opened.system != DEMO:
             raise InvalidInput('say what to do: agency run "…"')
-        from dashboard import demo
+        from dashboard import demo as offline
 
-        task = demo.TASK
-    options = [f"--url={url}"] if url else [f"--data-dir={data_dir}"] if data_dir else []
-    backend: AbstractAsyncContextManager[Backend]
-    if where:
-        backend = _at_server(where, agency, resume)
-    else:
-        backend = local_backend(data_folder(data_dir), system, chosen(None), resume)
+        task = offline.TASK
+    if not as_json:
+        opened.introduce(model)
     for_run = _for_run(model, allow, deny, for_middleware)
     if task is None and for_run:
         raise InvalidInput("--model, --tool, --no-tool and --options are for the run that a message starts: say one")
-    wanted = TaskOptions(task, agent, resume, yes, as_json, tuple(options), for_run)
-    raise typer.Exit(asyncio.run(_run(backend, wanted)))
+    wanted = TaskOptions(task, agent, resume, yes, as_json, opened.options, for_run)
+    raise typer.Exit(asyncio.run(_run(opened.backend(resume), wanted)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +139,6 @@ def _for_run(
     return found
 
 
-@asynccontextmanager
-async def _at_server(url: str, agency: str | None, resume: str | None) -> AsyncIterator[Backend]:
-    from agency.client import AsyncClient
-
-    async with AsyncClient(url) as client:
-        if not await client.ready():
-            raise Unavailable(f"there is no server at {client.url} that is ready; `agency serve` starts one")
-        yield await server_backend(client, agency, resume)
-
-
 async def _run(opening: AbstractAsyncContextManager[Backend], wanted: TaskOptions) -> int:
     async with opening as backend:
         root = await _begin(backend, wanted)
@@ -171,7 +149,7 @@ async def _run(opening: AbstractAsyncContextManager[Backend], wanted: TaskOption
                 run = await session.follow()
             display.finish()
         except asyncio.CancelledError:  # Ctrl-C; a second one ends the process at once
-            run = await _cancel(backend, root)
+            run = await cancel_run(backend, root)
         return _tell(run, session, wanted, backend.name(root.id))
 
 
@@ -188,7 +166,7 @@ def _decider(wanted: TaskOptions, display: RunDisplay) -> Decider:
     return AskAtTerminal(display) if sys.stdin.isatty() else LeaveWaiting()
 
 
-async def _cancel(backend: Backend, root: BackendThread) -> RunEnvelope:
+async def cancel_run(backend: Backend, root: BackendThread) -> RunEnvelope:
     err.print("canceling …")
     with suppress(WrongState):  # the run has ended
         await root.cancel()
@@ -210,26 +188,30 @@ def _tell(run: RunEnvelope, session: Session, wanted: TaskOptions, name: str) ->
 
 def _print_end(run: RunEnvelope, session: Session, wanted: TaskOptions, name: str) -> None:
     if run.status == "completed":
-        _print_result(run.data)
+        print_result(run.data)
     for error in run.errors:
         err.print(Text.assemble((error.code, "red"), f" {clean(error.message)}"), soft_wrap=True)
     if (by := run.meta.canceled_by) is not None:
         err.print(f"canceled by {canceler(by.kind, by.name or '')}", markup=False, highlight=False)
     for call in (call for calls in session.waiting.values() for call in calls):
         err.print("✋ ", call_line(call), sep="", soft_wrap=True)
-    turns = f"{run.meta.turns} turn{'s' if run.meta.turns != 1 else ''}"
-    spent = f"{run.meta.tokens_used.total:,} tokens, {_cost(run.meta.cost_usd)}"
-    used = f"{turns}, {spent}, {run.meta.duration_ms / 1000:.1f} s"
+    used = what_was_used(run)
     told = f"{run.status}: {used} · {'waits for a person' if ENDS_WITH[run.status] == WAITS else 'to go on'}: "
     more = () if ENDS_WITH[run.status] == WAITS else ("…",)
     err.print(told + wanted.go_on(name, *more), style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def what_was_used(run: RunEnvelope) -> str:
+    turns = f"{run.meta.turns} turn{'s' if run.meta.turns != 1 else ''}"
+    spent = f"{run.meta.tokens_used.total:,} tokens, {_cost(run.meta.cost_usd)}"
+    return f"{turns}, {spent}, {run.meta.duration_ms / 1000:.1f} s"
 
 
 def _cost(cost: float | None) -> str:
     return "cost unknown" if cost is None else dollars(cost)
 
 
-def _print_result(result: JsonValue) -> None:
+def print_result(result: JsonValue) -> None:
     text = result if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False)
     if out.is_terminal:
         out.print(Text(clean(text)))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashboard.command.installation import DEMO, chosen, installation
-from dashboard.command.terminal.console import DataDir, System, app, err
+from dashboard.command.installation import DEMO, GENERAL, chosen, installation, introduce
+from dashboard.command.terminal.console import DataDir, IsDemo, System, app, err
 
 if TYPE_CHECKING:
     from actors import Cluster, Settings
@@ -27,6 +27,7 @@ def serve(
     ] = None,
     data_dir: DataDir = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a secret.")] = False,
+    demo: IsDemo = False,
 ) -> None:
     """Serve agents: the dashboard, the REST API and live events. [dim]Clients must send AGENCY_SECRET, if it is set.[/]
 
@@ -47,10 +48,11 @@ def serve(
     from dashboard.gateway.server import Gateway
 
     os.environ.pop("AGENCY_SECRET", None)  # only the gateway needs it, and hosts run code of other people
-    wanted = installation(data_dir, chosen(system))
+    wanted = installation(data_dir, chosen(system, demo=demo))
     quiet = err.is_terminal and "AGENCY_LOG_LEVEL" not in os.environ  # a person wants the address, not each request
     logs.set_up("WARNING" if quiet else wanted.log_level)
     agents = load_system(wanted)  # so that an error in it shows before anything starts
+    introduce(wanted.system)
     err.print("starting …")
     asyncio.run(Gateway(settings, wanted, kept, agents).run(partial(_greet, wanted)))
 
@@ -58,6 +60,8 @@ def serve(
 async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:
     if wanted.system == DEMO:
         await _add_demo_thread(cluster)
+    elif wanted.system == GENERAL and not await cluster.agencies(limit=1):
+        await cluster.create_agency("Default", agency_id="default")
     err.print(f"\n  dashboard  [bold]{url}[/]\n  API        {url}/openapi.json\n", highlight=False)
     err.print("  [dim]Ctrl-C ends the gateway; threads go on. `agency down` stops everything.[/]\n", highlight=False)
 

@@ -97,8 +97,8 @@ def own(ray_settings: Settings, tmp_path: Path) -> Iterator[tuple[Settings, str]
     )
     yield settings, running.address
     command = [sys.executable, "-m", "dashboard.command", "down", "--data-dir", str(settings.data_dir)]
-    environment = {**os.environ, "AGENCY_NAMESPACE": settings.namespace, "AGENCY_RAY_ADDRESS": running.address}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
+    assert "stopped" in done.stderr, "stopping needs nothing but the folder"
 
 
 def test_changed_code_and_changed_keys_are_taken_up_by_the_next_gateway(
@@ -169,6 +169,7 @@ def test_what_hosts_cannot_import_ends_the_start_within_seconds_and_is_said_ever
         "AGENCY_RAY_ADDRESS": address,
         "AGENCY_PYTHON_PATH": json.dumps(settings.python_path),
         "AGENCY_DATA_DIR": str(settings.data_dir),
+        "AGENCY_STORAGE": "shared",
     }
 
     def told(*arguments: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from agency.models.interface import Model
 from agency.models.providers.anthropic import Messages
 from agency.models.providers.entry import Provider
+from agency.models.providers.hosts import HOSTS, HostModel
 from agency.models.providers.model import ProviderModel
 from agency.models.providers.openai import ChatCompletions
 from agency.secrets import Secret
@@ -25,10 +26,12 @@ def open_provider(name: str, entry: Provider) -> Model:
 STOCK: Mapping[str, Model] = {
     "openai": open_provider("openai", Provider(api="openai")),
     "anthropic": open_provider("anthropic", Provider(api="anthropic")),
+    **{name: HostModel(name, host) for name, host in HOSTS.items()},
 }
-"""Their keys and addresses come from the SDKs' own variables."""
+"""Their keys and addresses come from variables: the SDKs' own, or those of the named hosts."""
 
 STOCK_KEYS: Mapping[str, Secret] = {
     "openai": Secret(f"env:{ChatCompletions.key_variable}"),
     "anthropic": Secret(f"env:{Messages.key_variable}"),
+    **{name: Secret(f"env:{host.key}") for name, host in HOSTS.items() if host.key is not None},
 }

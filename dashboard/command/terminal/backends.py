@@ -25,6 +25,7 @@ from agency.define.system import load_system
 from agency.errors import DefinitionError, NotFound, WrongState
 from agency.events import Event
 from agency.local import LocalRuntime
+from agency.messages import Message
 from agency.thread.views import RunEnvelope
 from agency.turn.outcomes import Decision
 from dashboard.command.terminal.targets import configured_providers, only
@@ -54,10 +55,10 @@ class Backend(Protocol):
     def name(self, thread_id: str) -> str:
         """The name that `--continue` takes for a thread."""
 
-    async def begin(self, agent: str | None, task: str, options: RunOptionFields) -> BackendThread:
+    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> BackendThread:
         """Create a thread that begins with a task."""
 
-    async def resume(self, thread_id: str, task: str | None, options: RunOptionFields) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> BackendThread:
         """An existing thread; a task is sent to it as another message."""
 
     async def thread(self, thread_id: str) -> BackendThread:
@@ -78,12 +79,12 @@ class LocalBackend:
     def name(self, thread_id: str) -> str:
         return thread_id
 
-    async def begin(self, agent: str | None, task: str, options: RunOptionFields) -> BackendThread:
+    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> BackendThread:
         thread = await self.runtime.create(agent or self.default, thread_id=self.thread_id)
         await thread.invoke(task, **options)
         return thread
 
-    async def resume(self, thread_id: str, task: str | None, options: RunOptionFields) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> BackendThread:
         thread = await self.runtime.thread(thread_id)
         if task is not None:
             await thread.invoke(task, **options)
@@ -157,10 +158,10 @@ class ServerBackend:
     def name(self, thread_id: str) -> str:
         return f"{self.agency.id}/{thread_id}"
 
-    async def begin(self, agent: str | None, task: str, options: RunOptionFields) -> BackendThread:
+    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> BackendThread:
         return await self.agency.create_thread(agent or await self._default_agent(), task, **options)
 
-    async def resume(self, thread_id: str, task: str | None, options: RunOptionFields) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> BackendThread:
         thread = self.agency.thread(thread_id.rpartition("/")[2])
         if task is not None:
             await thread.invoke(task, **options)

@@ -54,7 +54,18 @@ err = Console(stderr=True)
 System = Annotated[
     str | None,
     typer.Argument(
-        help="Your agents, as [bold]package.module:name[/]. [dim]Default: the offline demo[/]", show_default=False
+        help="Your agents, as [bold]package.module:name[/]. "
+        "[dim]Default: AGENCY_SYSTEM, a general agent if a model's key is set, else the offline demo[/]",
+        show_default=False,
+    ),
+]
+SystemOption = Annotated[
+    str | None,
+    typer.Option(
+        "--system",
+        help="Your agents, as [bold]package.module:name[/]. "
+        "[dim]Default: AGENCY_SYSTEM, a general agent if a model's key is set, else the offline demo[/]",
+        show_default=False,
     ),
 ]
 DataDir = Annotated[
@@ -63,6 +74,7 @@ DataDir = Annotated[
         help="The folder that keeps all data. [dim]Default: AGENCY_DATA_DIR, else ./data[/]", show_default=False
     ),
 ]
+IsDemo = Annotated[bool, typer.Option("--demo", help="The offline demo, though a model's key is set.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
@@ -85,8 +97,12 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
         for row in rows:
             sys.stdout.write("\t".join(str(cell) for cell in row) + "\n")
         return
-    table = Table(*headings, box=None, pad_edge=False)
-    for row in rows:
+    table = Table(box=None, pad_edge=False)
+    listed = list(rows)
+    for at, heading in enumerate(headings):  # the first column is what other commands take: it is never cut off
+        widest = max((len(str(row[at])) for row in listed), default=0) if at == 0 else 0
+        table.add_column(heading, min_width=widest or None, no_wrap=at == 0)
+    for row in listed:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     out.print(table)
 

@@ -7,6 +7,7 @@ control characters in it.
 from __future__ import annotations
 
 import json
+import math
 
 from pydantic import JsonValue
 from rich.text import Text
@@ -51,7 +52,10 @@ def dollars(cost: float | None) -> str:
     """An amount in US dollars with the places that matter: small amounts have more. None is an unknown cost."""
     if cost is None:
         return "unknown"
-    return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.2g}" if cost < 0.01 else f"${cost:.4f}".rstrip("0")
+    if cost >= 1 or not cost:
+        return f"${cost:,.2f}"
+    places = 4 if cost >= 0.01 else 1 - math.floor(math.log10(cost))  # two digits that say something, never an exponent
+    return f"${cost:.{places}f}".rstrip("0")
 
 
 def compact(value: JsonValue) -> str:
