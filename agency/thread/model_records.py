@@ -135,10 +135,11 @@ class ModelCallReader:
     def find(self, seq: int) -> ModelCallRecord:
         """The model call that an event tells of."""
         rows = self._store.query(_RUN_OF, (seq,))
-        for call, started in self._calls(int(str(rows[0][0]))) if rows else ():
-            if seq in (call.seq, call.end_seq):
-                whole = ModelCallRecord(**call.__dict__)
-                return self._aside(whole) if call.by is not None else self._of_run(whole, started)
+        calls = list(self._calls(int(str(rows[0][0])))) if rows else []
+        exact = [each for each in calls if seq in (each[0].seq, each[0].end_seq)]
+        for call, started in exact or (each for each in calls if _spans(each[0], seq)):
+            whole = ModelCallRecord(**call.__dict__)
+            return self._aside(whole) if call.by is not None else self._of_run(whole, started)
         raise NotFound(f"event {seq} of thread {self._store.thread_id} tells of no model call")
 
     # Figures, from events.
@@ -284,6 +285,11 @@ class ModelCallReader:
         told = for_people(message, self._tools)
         free = without_secrets(told.content)
         return told if free == told.content else told.model_copy(update={"content": free})
+
+
+def _spans(call: ModelCallSummary, seq: int) -> bool:
+    """Whether an event came while a call of the run was made: `model.retried`."""
+    return call.by is None and call.seq < seq and (call.end_seq is None or seq < call.end_seq)
 
 
 def _figures(told: Json) -> dict[str, object]:

@@ -12,6 +12,7 @@ from agency.errors import AgencyError
 from agency.own_names import check_names
 from dashboard.command import (
     agencies,
+    call,
     chat,
     doctor,
     extensions,
@@ -36,6 +37,7 @@ from dashboard.command.terminal.console import app, complain
 __all__ = [
     "agencies",
     "app",
+    "call",
     "chat",
     "doctor",
     "extensions",

@@ -21,7 +21,7 @@ from tests.support.gateways import Serve, Server
 from tests.support.paths import ROOT
 from tests.support.scripted_system import Line, calls, noting, say, script
 from tests.support.terminals import COMMAND, agency, surroundings, terminal
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_sync
 
 
 @pytest.fixture
@@ -148,6 +148,33 @@ def test_logs_show_every_event_in_a_line_and_as_json_in_an_object(run: Any, bake
     assert "\x1b" not in "".join(lines)
     found = [json.loads(line) for line in run("logs", thread.id, "--after", "2", "--json").splitlines()]
     assert [event["seq"] for event in found] == [event.seq for event in stored if event.seq and event.seq > 2]
+
+
+def test_calls_are_shown_whole_and_errors_with_their_tracebacks(run: Any, bakery: Agency) -> None:
+    work = calls(("stumble", {"what": "left"}))
+    thread = bakery.create_thread("clerk", script(work, say("done")))
+    thread.wait(timeout=30)
+    name = f"{bakery.id}/{thread.id}"
+    first, last = (line.split("\t") for line in run("call", name).splitlines())
+    assert (first[2], first[4], first[5]) == ("script:any", "success", "10 in, 5 out")
+    shown = run("call", name, last[0])
+    assert "Prompt, by planning" in shown and shown.endswith("Reply\ndone\n")
+    assert json.loads(run("call", name, last[0], "--json"))["reply"]["content"] == "done"
+    with pytest.raises(NotFound, match="over HTTP"):
+        run("call", name, last[0], "--curl")
+    (failed,) = [event for event in thread.stored_events() if event.type == "tool.error"]
+    for which in ("c0.0.0", str(failed.seq)):
+        told = run("call", name, which)
+        assert "Output\nprinted by left\nWARNING shop: logged by left" in told
+        assert told.endswith("LookupError: no left\n")
+    with pytest.raises(InvalidInput, match="tells of no call"):
+        run("call", name, "1")
+    with pytest.raises(NotFound, match="no event 999"):
+        run("call", name, "999")
+    lines = run("logs", name, "--errors").splitlines()
+    assert "tool.error" in lines[0] and lines[-1] == "LookupError: no left"
+    eventually_sync(lambda: thread.id in run("logs", "--errors"))
+    assert "in _stumble" in run("logs", "--errors") and "printed by left" in run("logs")
 
 
 def test_what_is_not_there_is_said_with_where_to_look(run: Any, bakery: Agency) -> None:

@@ -19,6 +19,7 @@ import type {
   Blueprint,
   BlueprintChange,
   BodyOf,
+  CallRecord,
   Decision,
   DecisionsTaken,
   Extension,
@@ -31,6 +32,8 @@ import type {
   KeyRole,
   KeyWithSecret,
   Limits,
+  ModelCall,
+  ModelCallSummary,
   NewSchedule,
   NewThread,
   Policy,
@@ -47,6 +50,7 @@ import type {
   ThreadMetadata,
   ThreadOperation,
   ThreadSummary,
+  Trace,
 } from "./types";
 
 /** Of lists that the gateway gives in pages and that are short: so many at once. */
@@ -293,6 +297,29 @@ export class ThreadHandle {
   /** The latest run. */
   run(): Promise<RunEnvelope> {
     return this.transport.request(this.#path("/run"));
+  }
+
+  /** A call of a tool, whole; `seq` is an event of it, if several have this id. Operators get its `traces`. */
+  toolCall(id: string, seq?: number): Promise<CallRecord> {
+    return this.transport.request(this.#path(path`/call/${id}`), { query: { seq } });
+  }
+
+  /** What failed with a traceback or printed something, told of by events after one. It needs the role `operator`. */
+  async traces(after = 0): Promise<Trace[]> {
+    return (await this.transport.request<{ traces: Trace[] }>(this.#path("/traces"), { query: { after } })).traces;
+  }
+
+  /** The model calls of a run in figures; of the latest unless given. */
+  async modelCalls(run?: number): Promise<ModelCallSummary[]> {
+    const found = await this.transport.request<{ modelCalls: ModelCallSummary[] }>(this.#path("/model-calls"), {
+      query: { run },
+    });
+    return found.modelCalls;
+  }
+
+  /** A model call with what was sent and what came back, by an event of it. It needs the role `operator`. */
+  modelCall(seq: number): Promise<ModelCall> {
+    return this.transport.request(this.#path(path`/model-call/${String(seq)}`));
   }
 
   /** A page of stored events after a seq; `next` is null if that is all there is so far. */

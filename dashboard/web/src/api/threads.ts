@@ -13,6 +13,11 @@ export const deleteThread = (agency: string, thread: string) => at(agency, threa
 export const getState = (agency: string, thread: string) => at(agency, thread).state();
 export const getRun = (agency: string, thread: string) => at(agency, thread).run();
 
+export const getToolCall = (agency: string, thread: string, call: string, seq?: number) =>
+  at(agency, thread).toolCall(call, seq);
+export const getTraces = (agency: string, thread: string, after: number) => at(agency, thread).traces(after);
+export const getModelCall = (agency: string, thread: string, seq: number) => at(agency, thread).modelCall(seq);
+
 /** A page of stored events after a seq; `next` is null if that is all there is so far. */
 export const getEvents = (agency: string, thread: string, after: number, limit = 1000) =>
   at(agency, thread).storedEvents(after, limit);

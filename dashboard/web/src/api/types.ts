@@ -77,6 +77,11 @@ export type StateAndRun = Schemas["StateAndRun"];
 export type RunState = Schemas["RunState"];
 export type RunEnvelope = Schemas["RunEnvelope"];
 export type FileEntry = Schemas["FileInfo"];
+export type CallRecord = Schemas["CallRecord"];
+export type Trace = Schemas["TraceRecord"];
+export type ModelCall = Schemas["ModelCallRecord"];
+export type ModelCallSummary = Schemas["ModelCallSummary"];
+export type ToolSpec = Schemas["ToolSpec"];
 
 // Approvals.
 

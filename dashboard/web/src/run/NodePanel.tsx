@@ -4,8 +4,10 @@ import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { EventJson } from "@/run/EventJson";
 import { ForkButton } from "@/run/ForkButton";
+import { ModelCallButton } from "@/run/ModelCall";
 import css from "@/run/NodePanel.module.css";
 import type { GraphNode } from "@/run/runGraph";
+import { CallTraces, EventTraces } from "@/run/Traces";
 import { KIND_WORDS, STATUS_WORDS } from "@/run/words";
 import { clock, duration } from "@/text/format";
 import { IconButton } from "@/ui/IconButton";
@@ -60,6 +62,8 @@ export function NodePanel({ agency, thread, node, events, onClose }: Props) {
           Open {node.label}’s thread
         </Link>
       )}
+      {node.kind === "model" && <ModelCallButton agency={agency} thread={thread} seq={node.seqs[0] ?? 0} />}
+      <NodeTraces agency={agency} thread={thread} node={node} told={told} />
       <h3 className="title">Events</h3>
       <ol className={css.events}>
         {told.map((event) => (
@@ -76,6 +80,17 @@ export function NodePanel({ agency, thread, node, events, onClose }: Props) {
       </ol>
     </aside>
   );
+}
+
+/** What was raised and printed where the node stands for a call of a tool, or for a run that failed. */
+function NodeTraces({ agency, thread, node, told }: Omit<Props, "events" | "onClose"> & { told: ThreadEvent[] }) {
+  const [first] = told;
+  if (node.kind === "tool" && typeof first?.data.callId === "string")
+    return (
+      <CallTraces agency={agency} thread={thread} call={first.data.callId} seq={first.seq} changed={node.status} />
+    );
+  const failed = node.kind === "run" ? told.find(({ type }) => type === "agent.error") : undefined;
+  return failed ? <EventTraces agency={agency} thread={thread} seq={failed.seq} /> : null;
 }
 
 function Took({ node }: { node: GraphNode }) {

@@ -3,8 +3,9 @@ import { useState } from "react";
 import { useThread, useThreadSummary } from "@/live/hooks";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
+import { Section } from "@/run/Section";
+import { CallTraces } from "@/run/Traces";
 import { brief, duration, money, pretty, statusOf, type Tone } from "@/text/format";
-import { CopyButton } from "@/ui/CopyButton";
 import { Loading } from "@/ui/Empty";
 import { Mark } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
@@ -45,14 +46,15 @@ function verdictIn({ decision, by, late }: Verdict): string {
 }
 
 /** A call of a tool: in one line, with all of it inside, and the thread of a subagent opened in place. */
-export function CallItem({ agency, call }: { agency: string; call: Call }) {
+export function CallItem({ agency, thread, call }: { agency: string; thread: string; call: Call }) {
+  const [open, setOpen] = useState(false);
   const { verdict } = call;
   const [tone, told] =
     verdict && call.state === "done" ? (NOT_RUN[verdict.decision] ?? STATES.done) : STATES[call.state];
   const words = call.state === "running" && call.waitsFor ? `waits for ${call.waitsFor}` : told;
   return (
     <li className={css.call} data-call={call.state}>
-      <details>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary className={css.line}>
           <ChevronRightIcon size={12} />
           <code className={css.name}>{call.name}</code>
@@ -62,9 +64,12 @@ export function CallItem({ agency, call }: { agency: string; call: Call }) {
           <Mark tone={tone}>{words}</Mark>
         </summary>
         <div className={css.inside}>
-          {verdict?.args != null && <Part title="Arguments that ran" text={pretty(verdict.args)} />}
-          <Part title={verdict?.args != null ? "Arguments as proposed" : "Arguments"} text={pretty(call.args)} />
-          {call.result !== null && <Part title="Result" text={call.result} />}
+          {verdict?.args != null && <Section title="Arguments that ran" text={pretty(verdict.args)} />}
+          <Section title={verdict?.args != null ? "Arguments as proposed" : "Arguments"} text={pretty(call.args)} />
+          {call.result !== null && <Section title="Result" text={call.result} />}
+          {open && call.isLatest && call.state !== "planned" && (
+            <CallTraces agency={agency} thread={thread} call={call.id} changed={call.state} />
+          )}
         </div>
       </details>
       {call.child && <Child agency={agency} call={call} id={call.child.childThreadId} agent={call.child.agentType} />}
@@ -80,20 +85,6 @@ function Took({ call }: { call: Call }) {
 function Going({ since }: { since: string }) {
   const ms = useNow() - Date.parse(since);
   return <span className={css.took}>{ms < 1_000 ? "" : duration(ms)}</span>;
-}
-
-function Part({ title, text }: { title: string; text: string }) {
-  return (
-    <section>
-      <h4 className={css.title}>
-        {title}
-        <CopyButton text={() => text} label={`Copy ${title.toLowerCase()}`} />
-      </h4>
-      <pre className="pre" tabIndex={0}>
-        {text}
-      </pre>
-    </section>
-  );
 }
 
 /** A subagent's thread: a line with the way there, and its transcript in place when it is opened. */

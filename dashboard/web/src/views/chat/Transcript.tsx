@@ -2,6 +2,7 @@ import { ChevronRightIcon } from "lucide-react";
 import { memo, type ReactNode, useMemo, useState } from "react";
 import type { Image } from "@/api/types";
 import type { ThreadNow } from "@/live/thread";
+import { ModelCallButton } from "@/run/ModelCall";
 import { clock, duration, isActive, money, number } from "@/text/format";
 import Markdown from "@/ui/Markdown";
 import { CallItem } from "@/views/chat/CallItem";
@@ -137,6 +138,7 @@ function EntryView({ agency, thread, entry, who, editable }: EntryProps) {
             .join(" · ")}
         </span>
       )}
+      {spent && <ModelCallButton agency={agency} thread={thread} seq={spent.seq} quiet />}
       {editable && entry.id !== "" && (
         <EditMessage agency={agency} thread={thread} message={entry.id} text={entry.text} />
       )}
@@ -155,7 +157,7 @@ function EntryView({ agency, thread, entry, who, editable }: EntryProps) {
       {entry.calls.length > 0 && (
         <ul className={css.calls}>
           {entry.calls.map((call) => (
-            <CallItem key={call.id} agency={agency} call={call} />
+            <CallItem key={call.id} agency={agency} thread={thread} call={call} />
           ))}
         </ul>
       )}

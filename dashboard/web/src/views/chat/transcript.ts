@@ -14,6 +14,8 @@ export interface Call {
   /** From its start to its end, as far as events say; of one that runs, when it began. */
   ms: number | null;
   startedAt: string | null;
+  /** Whether no later call has its id: some models count from one in every reply. */
+  isLatest: boolean;
   /** What it waits for, outside. */
   waitsFor: string | null;
   /** What a person decided on it. */
@@ -33,6 +35,8 @@ export interface Verdict {
 
 /** What a reply took. */
 interface Spent {
+  /** The event that tells of it. */
+  seq: number;
   model: string;
   tokens: number;
   costUsd: number | null;
@@ -92,6 +96,8 @@ export function transcript(seen: Seen): Entry[] {
   });
   const waiting = new Set(seen.pending.map((call) => call.id));
   for (const call of open.values()) if (call.result === null) atWork(call, noted.get(call.id), waiting);
+  const latest = new Map(entries.flatMap((entry) => entry.calls).map((call) => [call.id, call]));
+  for (const call of latest.values()) call.isLatest = true;
   addSpending(entries, seen);
   return entries;
 }
@@ -169,6 +175,7 @@ function asCall(
     child: child ?? null,
     ms: noted?.ms ?? null,
     startedAt: noted?.startedAt ?? null,
+    isLatest: false,
     waitsFor: noted?.waitsFor ?? null,
   };
 }
@@ -208,11 +215,12 @@ function addSpending(entries: readonly Entry[], { events, complete, running }: S
 function repliesOf(events: readonly ThreadEvent[]): Spent[] {
   const replies: Spent[] = [];
   let began: string | null = null;
-  for (const { type, ts, data } of events) {
+  for (const { seq, type, ts, data } of events) {
     if (type === "model.started") began = ts;
     if (type !== "model.completed" || data.error) continue;
     const usage = data.usage as { inputTokens: number; outputTokens: number };
     replies.push({
+      seq,
       model: data.model as string,
       tokens: usage.inputTokens + usage.outputTokens,
       costUsd: data.costUsd as number | null,

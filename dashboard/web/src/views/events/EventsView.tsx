@@ -6,6 +6,8 @@ import { useThreadEvents } from "@/live/hooks";
 import { useQuery } from "@/router/router";
 import { EventJson } from "@/run/EventJson";
 import { ForkButton } from "@/run/ForkButton";
+import { ModelCallButton } from "@/run/ModelCall";
+import { CallTraces, EventTraces } from "@/run/Traces";
 import { count, number } from "@/text/format";
 import { Empty, Loading } from "@/ui/Empty";
 import { IconButton } from "@/ui/IconButton";
@@ -157,12 +159,23 @@ export default function EventsView({ agency, thread }: ThreadViewProps) {
               <ForkButton agency={agency} thread={thread} seq={event.seq} />
               <IconButton icon={XIcon} label="Close the details" small onClick={() => choose(null)} />
             </header>
+            <OfCall agency={agency} thread={thread} event={event} />
             <EventJson event={event} />
           </aside>
         )}
       </div>
     </div>
   );
+}
+
+const MODEL_CALL = new Set(["model.started", "model.completed", "model.retried", "model.asked"]);
+
+/** What an event leads to: the model call that it tells of, or what was raised and printed. */
+function OfCall({ agency, thread, event: { seq, type, data } }: ThreadViewProps & { event: ThreadEvent }) {
+  if (MODEL_CALL.has(type)) return <ModelCallButton agency={agency} thread={thread} seq={seq} />;
+  if (type.startsWith("tool.") && typeof data.callId === "string")
+    return <CallTraces agency={agency} thread={thread} call={data.callId} seq={seq} />;
+  return type === "agent.error" ? <EventTraces agency={agency} thread={thread} seq={seq} /> : null;
 }
 
 /** In the place of the rows that are scrolled out of sight. */
