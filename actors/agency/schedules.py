@@ -75,11 +75,18 @@ class Schedules:
         rows = self._store.rows(f"SELECT {_SCHEDULE} FROM schedules WHERE id = ?", (schedule_id,))
         return _info(rows[0])[1] if rows else None
 
-    def get(self, schedule_id: str) -> ScheduleInfo:
-        found = self.find(schedule_id)
-        if found is None:
-            raise NotFound(f"there is no schedule {schedule_id!r:.100}")
-        return found
+    def get(self, named: str) -> ScheduleInfo:
+        """A schedule by its id, or by its name if no other one has it."""
+        if (found := self.find(named)) is not None:
+            return found
+        sql = f"SELECT {_SCHEDULE} FROM schedules WHERE json_extract(body, '$.name') = ? ORDER BY seq"
+        by_name = [_info(row)[1] for row in self._store.rows(sql, (named,))]
+        if not by_name:
+            raise NotFound(f"there is no schedule {named!r:.100}")
+        if len(by_name) > 1:
+            ids = ", ".join(each.id for each in by_name)
+            raise InvalidInput(f"{len(by_name)} schedules are named {named!r:.100}; say which by its id: {ids}")
+        return by_name[0]
 
     def digest(self, schedule_id: str) -> str | None:
         """What was asked for when it was made; None if there is none, or an earlier release has made it."""

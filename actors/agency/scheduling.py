@@ -60,7 +60,7 @@ class Scheduler:
 
     @operation
     async def schedule(self, schedule_id: str) -> ScheduleInfo:
-        """A schedule by its id, with when it is due next."""
+        """A schedule by its id or its name, with when it is due next."""
         return self._schedules.get(schedule_id)
 
     @operation
@@ -93,15 +93,14 @@ class Scheduler:
         wanted = _schedule({**before, **given})
         if given:
             self._threads.check_schedule(wanted)
-        changed = self._schedules.change(self._schedules.get(schedule_id), wanted, status, now_ms())
+        changed = self._schedules.change(self._schedules.get(known.id), wanted, status, now_ms())
         self.look_soon()
         return changed
 
     @operation
     async def delete_schedule(self, schedule_id: str) -> None:
         """Delete a schedule with its history. The threads that it has started stay."""
-        self._schedules.get(schedule_id)
-        self._schedules.drop(schedule_id)
+        self._schedules.drop(self._schedules.get(schedule_id).id)
         self.look_soon()
 
     @index_operation
@@ -121,8 +120,7 @@ class Scheduler:
     async def schedule_runs(self, schedule_id: str, after: Seq = 0, limit: int = 100) -> ScheduleRunPage:
         """What came of a schedule, the newest first."""
         _check_page(limit, "runs")
-        self._schedules.get(schedule_id)
-        found = self._schedules.runs(schedule_id, after, limit + 1)
+        found = self._schedules.runs(self._schedules.get(schedule_id).id, after, limit + 1)
         more = found[limit - 1][0] if len(found) > limit else None
         return ScheduleRunPage(runs=tuple(each for _, each in found[:limit]), next=more)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from types import TracebackType
-from typing import Self, overload
+from typing import Any, Literal, Self, overload
 
 import httpx
 
-from agency.api.tenancy import AgencyInfo
+from agency.api.tenancy import AgencyInfo, ThreadSummary
 from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, within
 from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
 from agency.client.following import Broken, Following
+from agency.client.items import AsyncItems
 from agency.client.operation import Resource
 from agency.client.operations.agencies import AgencyOperations
 from agency.client.operations.definitions import DefinitionOperations
@@ -22,7 +23,17 @@ from agency.client.operations.inbox import InboxOperations
 from agency.client.operations.schedules import ScheduleOperations
 from agency.client.operations.shelves import ShelfOperations
 from agency.client.operations.threads import ThreadOperations
-from agency.client.request import AnyEvent, Cursor, EventFeed, Listing, Request, Value, agency_path, thread_path
+from agency.client.request import (
+    AnyEvent,
+    Cursor,
+    EventFeed,
+    Listing,
+    Request,
+    Value,
+    agency_path,
+    key_of_name,
+    thread_path,
+)
 from agency.client.waiting import Waiting
 from agency.errors import AgencyError
 from agency.metadata import ThreadMetadata
@@ -69,7 +80,10 @@ class AsyncTransport:
         except httpx.RequestError as error:
             return no_answer(error)
 
-    async def list(self, listing: Listing[Value]) -> AsyncIterator[Value]:
+    def list(self, listing: Listing[Value]) -> AsyncItems[Value]:
+        return AsyncItems(listing.page(listing.begin).path, lambda: self._items(listing))
+
+    async def _items(self, listing: Listing[Value]) -> AsyncIterator[Value]:
         cursor: Cursor | None = listing.begin
         while cursor is not None:
             page = await self.ask(listing.page(cursor))
@@ -114,6 +128,12 @@ class AsyncHandle(Resource):
         made = await self._transport.ask(request)
         return AsyncAgency(self._transport, made.id)
 
+    def _found_threads(self, listing: Listing[ThreadSummary]) -> AsyncItems[AsyncFoundThread]:
+        return self._transport.list(listing).each(lambda found: AsyncFoundThread(self._transport, found))
+
+    def _found_agencies(self, listing: Listing[AgencyInfo]) -> AsyncItems[AsyncFoundAgency]:
+        return self._transport.list(listing).each(lambda found: AsyncFoundAgency(self._transport, found))
+
 
 class AsyncThread(AsyncHandle, ThreadOperations, FileOperations):
     """A thread of a gateway."""
@@ -122,6 +142,9 @@ class AsyncThread(AsyncHandle, ThreadOperations, FileOperations):
         super().__init__(transport, thread_path(agency_id, thread_id))
         self.agency_id = agency_id
         self.id = thread_id
+
+    def __repr__(self) -> str:
+        return f"<AsyncThread {self.agency_id}/{self.id}>"
 
     @overload
     async def wait(self, timeout: float | None = None) -> RunEnvelope: ...
@@ -150,9 +173,34 @@ class AsyncAgency(
         super().__init__(transport, agency_path(agency_id))
         self.id = agency_id
 
+    def __repr__(self) -> str:
+        return f"<AsyncAgency {self.id}>"
+
     def thread(self, thread_id: str) -> AsyncThread:
         """A thread by its id. This asks nothing: a thread that does not exist raises `NotFound` when you use it."""
         return AsyncThread(self._transport, self.id, thread_id)
+
+
+class AsyncFoundThread(AsyncThread):
+    """A thread that a list has: what can be done with it, and what the list says of it."""
+
+    def __init__(self, transport: AsyncTransport, summary: ThreadSummary) -> None:
+        super().__init__(transport, summary.agency_id, summary.id)
+        self.summary = summary
+
+    def __repr__(self) -> str:
+        return f"<AsyncThread {self.agency_id}/{self.id}: {self.summary.agent_type}, {self.summary.status}>"
+
+
+class AsyncFoundAgency(AsyncAgency):
+    """An agency that a list has: what can be done with it, and what the list says of it."""
+
+    def __init__(self, transport: AsyncTransport, summary: AgencyInfo) -> None:
+        super().__init__(transport, summary.id)
+        self.summary = summary
+
+    def __repr__(self) -> str:
+        return f"<AsyncAgency {self.id}: {self.summary.name}>"
 
 
 class AsyncClient(AsyncHandle, GatewayOperations):
@@ -195,6 +243,20 @@ class AsyncClient(AsyncHandle, GatewayOperations):
         except AgencyError:
             return False
 
-    def agency(self, agency_id: str) -> AsyncAgency:
-        """An agency by its id. This asks nothing: an agency that does not exist raises `NotFound` when you use it."""
-        return AsyncAgency(self._transport, agency_id)
+    @overload
+    def agency(self, agency_id: str) -> AsyncAgency: ...
+    @overload
+    def agency(self, agency_id: str, *, create: Literal[True]) -> Coroutine[Any, Any, AsyncAgency]: ...
+    def agency(self, agency_id: str, *, create: bool = False) -> AsyncAgency | Coroutine[Any, Any, AsyncAgency]:
+        """An agency by its id. This asks nothing: an agency that does not exist raises `NotFound` when you use it. With
+        `create`, the agency of this id or name, which is created if there is none; await that."""
+        return self._found_or_created(agency_id) if create else AsyncAgency(self._transport, agency_id)
+
+    async def _found_or_created(self, name: str) -> AsyncAgency:
+        async for each in self.agencies():
+            if name in (each.id, each.summary.name):
+                return each
+        made = await self.create_agency(name, idempotency_key=key_of_name(name))
+        if (await made.info()).name == name:
+            return made
+        return await self.create_agency(name)  # the one that was made under this name has another one by now

@@ -1,7 +1,8 @@
 """Operations: how one description becomes a method of both clients.
 
 An operation is written once, as a method of a class in `operations/` that makes a request and does no I/O. A decorator
-says what becomes of the request: `asks` gives its answer, `lists` all items of a list, `follows` live events, and
+says what becomes of the request: `asks` gives its answer, `lists` all items of a list (of
+threads and agencies as handles), `follows` live events, and
 `makes_thread` and `makes_agency` a handle of what was created. The handles of both clients inherit these classes:
 
     thread.pause()          # of a `Thread`: sends the request and returns its answer
@@ -13,16 +14,17 @@ So a new operation needs one method, and its parameters, types and docstring are
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from agency.api.tenancy import AgencyInfo
+from agency.api.tenancy import AgencyInfo, ThreadSummary
+from agency.client.items import AsyncItems, Items
 from agency.client.request import AnyEvent, EventFeed, Listing, Request, Value
 from agency.metadata import ThreadMetadata
 
 if TYPE_CHECKING:
-    from agency.client.asynchronous import AsyncAgency, AsyncHandle, AsyncThread
-    from agency.client.sync import Agency, SyncHandle, Thread
+    from agency.client.asynchronous import AsyncAgency, AsyncFoundAgency, AsyncFoundThread, AsyncHandle, AsyncThread
+    from agency.client.sync import Agency, FoundAgency, FoundThread, SyncHandle, Thread
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner", bound="Resource")
@@ -79,9 +81,23 @@ def asks(make: Callable[Concatenate[Owner, P], Request[Value]]) -> Operation[P, 
     return Operation(make, lambda handle, request: handle._transport.ask(request))
 
 
-def lists(make: Callable[Concatenate[Owner, P], Listing[Value]]) -> Operation[P, Iterator[Value], AsyncIterator[Value]]:
+def lists(make: Callable[Concatenate[Owner, P], Listing[Value]]) -> Operation[P, Items[Value], AsyncItems[Value]]:
     """An operation that gives all items of a list; it asks for a page when the items before it are used up."""
     return Operation(make, lambda handle, listing: handle._transport.list(listing))
+
+
+def lists_threads(
+    make: Callable[Concatenate[Owner, P], Listing[ThreadSummary]],
+) -> Operation[P, Items[FoundThread], AsyncItems[AsyncFoundThread]]:
+    """An operation that lists threads, as handles with what the list says of them."""
+    return Operation(make, lambda handle, listing: handle._found_threads(listing))
+
+
+def lists_agencies(
+    make: Callable[Concatenate[Owner, P], Listing[AgencyInfo]],
+) -> Operation[P, Items[FoundAgency], AsyncItems[AsyncFoundAgency]]:
+    """An operation that lists agencies, as handles with what the list says of them."""
+    return Operation(make, lambda handle, listing: handle._found_agencies(listing))
 
 
 def follows(

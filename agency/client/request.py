@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -180,6 +181,11 @@ def encoded(model: type[BaseModel], given: Mapping[str, object]) -> bytes:
 def key() -> str:
     """An idempotency key for a request that has none, so that it can be repeated when its answer is lost."""
     return f"client-{secrets.token_hex(12)}"
+
+
+def key_of_name(name: str) -> str:
+    """The key under which an agency of a name is created, so that two clients that want it make one."""
+    return f"client-name-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
 
 
 def segment(name: str) -> str:

@@ -13,10 +13,11 @@ from typing import Self, overload
 
 import httpx
 
-from agency.api.tenancy import AgencyInfo
+from agency.api.tenancy import AgencyInfo, ThreadSummary
 from agency.client.connection import FOLLOWING, LIMITS, Target, answer_of, no_answer, within
 from agency.client.exchange import PATIENCE_SECONDS, Answer, Exchange, NoAnswer
 from agency.client.following import Broken, Following
+from agency.client.items import Items
 from agency.client.operation import Resource
 from agency.client.operations.agencies import AgencyOperations
 from agency.client.operations.definitions import DefinitionOperations
@@ -26,7 +27,17 @@ from agency.client.operations.inbox import InboxOperations
 from agency.client.operations.schedules import ScheduleOperations
 from agency.client.operations.shelves import ShelfOperations
 from agency.client.operations.threads import ThreadOperations
-from agency.client.request import AnyEvent, Cursor, EventFeed, Listing, Request, Value, agency_path, thread_path
+from agency.client.request import (
+    AnyEvent,
+    Cursor,
+    EventFeed,
+    Listing,
+    Request,
+    Value,
+    agency_path,
+    key_of_name,
+    thread_path,
+)
 from agency.client.waiting import Waiting
 from agency.errors import AgencyError
 from agency.metadata import ThreadMetadata
@@ -69,7 +80,10 @@ class SyncTransport:
         except httpx.RequestError as error:
             return no_answer(error)
 
-    def list(self, listing: Listing[Value]) -> Iterator[Value]:
+    def list(self, listing: Listing[Value]) -> Items[Value]:
+        return Items(listing.page(listing.begin).path, lambda: self._items(listing))
+
+    def _items(self, listing: Listing[Value]) -> Iterator[Value]:
         cursor: Cursor | None = listing.begin
         while cursor is not None:
             page = self.ask(listing.page(cursor))
@@ -112,6 +126,12 @@ class SyncHandle(Resource):
         made = self._transport.ask(request)
         return Agency(self._transport, made.id)
 
+    def _found_threads(self, listing: Listing[ThreadSummary]) -> Items[FoundThread]:
+        return self._transport.list(listing).each(lambda found: FoundThread(self._transport, found))
+
+    def _found_agencies(self, listing: Listing[AgencyInfo]) -> Items[FoundAgency]:
+        return self._transport.list(listing).each(lambda found: FoundAgency(self._transport, found))
+
 
 class Thread(SyncHandle, ThreadOperations, FileOperations):
     """A thread of a gateway."""
@@ -120,6 +140,9 @@ class Thread(SyncHandle, ThreadOperations, FileOperations):
         super().__init__(transport, thread_path(agency_id, thread_id))
         self.agency_id = agency_id
         self.id = thread_id
+
+    def __repr__(self) -> str:
+        return f"<Thread {self.agency_id}/{self.id}>"
 
     @overload
     def wait(self, timeout: float | None = None) -> RunEnvelope: ...
@@ -144,9 +167,34 @@ class Agency(SyncHandle, AgencyOperations, DefinitionOperations, InboxOperations
         super().__init__(transport, agency_path(agency_id))
         self.id = agency_id
 
+    def __repr__(self) -> str:
+        return f"<Agency {self.id}>"
+
     def thread(self, thread_id: str) -> Thread:
         """A thread by its id. This asks nothing: a thread that does not exist raises `NotFound` when you use it."""
         return Thread(self._transport, self.id, thread_id)
+
+
+class FoundThread(Thread):
+    """A thread that a list has: what can be done with it, and what the list says of it."""
+
+    def __init__(self, transport: SyncTransport, summary: ThreadSummary) -> None:
+        super().__init__(transport, summary.agency_id, summary.id)
+        self.summary = summary
+
+    def __repr__(self) -> str:
+        return f"<Thread {self.agency_id}/{self.id}: {self.summary.agent_type}, {self.summary.status}>"
+
+
+class FoundAgency(Agency):
+    """An agency that a list has: what can be done with it, and what the list says of it."""
+
+    def __init__(self, transport: SyncTransport, summary: AgencyInfo) -> None:
+        super().__init__(transport, summary.id)
+        self.summary = summary
+
+    def __repr__(self) -> str:
+        return f"<Agency {self.id}: {self.summary.name}>"
 
 
 class Client(SyncHandle, GatewayOperations):
@@ -191,6 +239,16 @@ class Client(SyncHandle, GatewayOperations):
         except AgencyError:
             return False
 
-    def agency(self, agency_id: str) -> Agency:
-        """An agency by its id. This asks nothing: an agency that does not exist raises `NotFound` when you use it."""
-        return Agency(self._transport, agency_id)
+    def agency(self, agency_id: str, *, create: bool = False) -> Agency:
+        """An agency by its id. This asks nothing: an agency that does not exist raises `NotFound` when you use it. With
+        `create`, the agency of this id or name, which is created if there is none."""
+        return self._found_or_created(agency_id) if create else Agency(self._transport, agency_id)
+
+    def _found_or_created(self, name: str) -> Agency:
+        for each in self.agencies():
+            if name in (each.id, each.summary.name):
+                return each
+        made = self.create_agency(name, idempotency_key=key_of_name(name))
+        if made.info().name == name:
+            return made
+        return self.create_agency(name)  # the one that was made under this name has another one by now

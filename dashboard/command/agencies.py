@@ -21,7 +21,10 @@ def agencies(
 ) -> None:
     """List agencies, or create one."""
     with server(url, data_dir) as client:
-        found = [client.create_agency(create).info()] if create is not None else list(client.agencies())
+        if create is not None:
+            found = [client.create_agency(create).info()]
+        else:
+            found = [each.summary for each in client.agencies()]
     if as_json:
         print_json(api.AgencyPage(agencies=tuple(found)))
         return

@@ -12,15 +12,21 @@ from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, p
 from dashboard.command.terminal.rendering import clean, moment
 from dashboard.command.terminal.targets import OneAgency, ServerUrl, server, the_agency
 
-keys = typer.Typer(help="Manage an agency's keys, for clients that must not have the secret.", no_args_is_help=True)
+keys = typer.Typer(help="Manage an agency's keys, for clients that must not have the secret.")
 app.add_typer(keys, name="keys")
 
 
-@keys.command("list")
+@keys.callback(invoke_without_command=True)
 def list_keys(
-    agency: OneAgency = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False
+    ctx: typer.Context,
+    agency: OneAgency = None,
+    url: ServerUrl = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """List an agency's keys, without their secret texts."""
+    if ctx.invoked_subcommand is not None:
+        return
     with server(url, data_dir) as client:
         found = tuple(the_agency(client, agency).keys())
     if as_json:

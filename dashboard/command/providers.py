@@ -15,15 +15,21 @@ from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, p
 from dashboard.command.terminal.rendering import moment
 from dashboard.command.terminal.targets import OneAgency, ServerUrl, server, the_agency
 
-providers = typer.Typer(help="Manage an agency's own model providers.", no_args_is_help=True)
+providers = typer.Typer(help="Manage an agency's own model providers.")
 app.add_typer(providers, name="providers")
 
 
-@providers.command("list")
+@providers.callback(invoke_without_command=True)
 def list_providers(
-    agency: OneAgency = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False
+    ctx: typer.Context,
+    agency: OneAgency = None,
+    url: ServerUrl = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the model providers that an agency can use, and where each is defined."""
+    if ctx.invoked_subcommand is not None:
+        return
     with server(url, data_dir) as client:
         found = tuple(the_agency(client, agency).providers())
     if as_json:

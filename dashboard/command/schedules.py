@@ -15,19 +15,25 @@ from dashboard.command.terminal.console import AsJson, DataDir, app, err, out, p
 from dashboard.command.terminal.rendering import clean, moment, one_line
 from dashboard.command.terminal.targets import OneAgency, ServerUrl, server, the_agency
 
-schedules = typer.Typer(help="Manage the threads that an agency starts by itself.", no_args_is_help=True)
+schedules = typer.Typer(help="Manage the threads that an agency starts by itself.")
 app.add_typer(schedules, name="schedules")
 
 UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-OneSchedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's id.", show_default=False)]
+OneSchedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's name or id.", show_default=False)]
 
 
-@schedules.command("list")
+@schedules.callback(invoke_without_command=True)
 def list_schedules(
-    agency: OneAgency = None, url: ServerUrl = None, data_dir: DataDir = None, as_json: AsJson = False
+    ctx: typer.Context,
+    agency: OneAgency = None,
+    url: ServerUrl = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """List an agency's schedules, and the next time of each."""
+    if ctx.invoked_subcommand is not None:
+        return
     with server(url, data_dir) as client:
         found = tuple(the_agency(client, agency).schedules())
     if as_json:

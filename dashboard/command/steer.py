@@ -1,45 +1,37 @@
-"""`agency send`, `settle`, `pause`, `resume`, `retry` and `cancel`: steer a thread's run at a server."""
+"""`agency invoke`, `settle`, `pause`, `resume`, `retry` and `cancel`: steer a thread's run at a server."""
 
 from __future__ import annotations
 
 import sys
 from getpass import getpass
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 from pydantic import JsonValue
 
 from agency.define.outside import address_of
-from agency.errors import InvalidInput
 from agency.store.draft import When
 from agency.wire import read_json
 from dashboard.command.terminal.console import AsJson, DataDir, app, err, print_json
 from dashboard.command.terminal.targets import AgencyId, ServerUrl, ThreadName, server, the_thread
 
-WHEN = {"step": "next_step", "after": "next_run", "now": "now"}
-
 
 @app.command()
-def send(
+def invoke(
     thread: ThreadName,
     message: Annotated[str, typer.Argument(help="The message.")],
     when: Annotated[
-        str,
-        typer.Option(
-            help="During a run: at its next [bold]step[/], [bold]after[/] it, or [bold]now[/], interrupting it."
-        ),
-    ] = "step",
+        When, typer.Option(help="During a run: join it at its next step, start the next run, or interrupt it now.")
+    ] = "next_step",
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Send a message to a thread. It starts a run; during a run, --when says when it is read."""
-    if when not in WHEN:
-        raise InvalidInput(f"--when is one of {', '.join(WHEN)}, not {when!r}")
     with server(url, data_dir) as client:
         found = the_thread(client, thread, agency)
-        accepted = found.invoke(message, when=cast(When, WHEN[when]))
+        accepted = found.invoke(message, when=when)
     if as_json:
         print_json(accepted)
     else:

@@ -49,7 +49,7 @@ def threads(
     """List threads and their status, the newest first."""
     with server(url, data_dir) as client:
         found = [
-            thread
+            thread.summary
             for each in agencies(client, agency)
             for thread in islice(client.agency(each.id).threads(status=status, newest_first=True), limit)
         ]

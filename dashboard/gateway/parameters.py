@@ -12,7 +12,10 @@ AgencyId = Annotated[str, Path(pattern=_ID, description="An agency.", examples=[
 ThreadId = Annotated[str, Path(pattern=_ID, description="A thread.", examples=["thr_8a60953111bf4962a7f7"])]
 CallId = Annotated[str, Path(min_length=1, max_length=500, description="A tool call.", examples=["call_1"])]
 KeyId = Annotated[str, Path(pattern=_ID, description="A key of the agency.", examples=["key_128d690c45580d43"])]
-ScheduleId = Annotated[str, Path(pattern=_ID, description="A schedule.", examples=["sch_0d4f4a3c5b8a91e2"])]
+ScheduleId = Annotated[
+    str,
+    Path(min_length=1, max_length=200, description="A schedule: its id or name.", examples=["sch_0d4f4a3c5b8a91e2"]),
+]
 ProviderName = Annotated[
     str,
     Path(

@@ -249,8 +249,11 @@ def test_a_list_is_fetched_page_by_page_as_it_is_read() -> None:
         answer(200, {"agencies": agencies, "next": f"{after + 2:03}" if after < 4 else None})(asked, connection)
 
     with scripted(page) as server, Client(server.url) as client:
-        listing = client.agencies()
-        assert next(listing).id == "001"
+        found = client.agencies()
+        assert "/agencies: iterate" in repr(found)
+        listing = iter(found)
+        assert next(listing).summary.name == "x"
         assert len(server.asked) == 1
         assert [each.id for each in listing] == ["002", "003", "004", "005", "006"]
+        assert client.agency("002").id == "002"
     assert [httpx.URL(asked.path).params["after"] for asked in server.asked] == ["", "002", "004"]

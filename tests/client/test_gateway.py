@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 import sys
 import threading
@@ -15,7 +16,16 @@ from agency import ABSENT, Deny, Edit, Event, EventType, ForkInfo, Limits, Messa
 from agency.api.tenancy import Budget
 from agency.client import Agency, AsyncClient, Client, Thread
 from agency.define.blueprint import ModelChoice
-from agency.errors import Forbidden, InvalidInput, KeyReused, NotFound, Unauthorized, VersionConflict, WrongState
+from agency.errors import (
+    Forbidden,
+    InvalidInput,
+    KeyReused,
+    NotFound,
+    RunFailed,
+    Unauthorized,
+    VersionConflict,
+    WrongState,
+)
 from agency.messages import Image
 from agency.models.providers.entry import Provider
 from tests.support.gateways import Serve, Server
@@ -115,6 +125,37 @@ async def test_shelves_awaited(gateway: Server) -> None:
         assert [each async for each in agency.shelf_entries("notes")] == [made]
         await agency.delete_shelf_entry("notes", "a")
         assert await agency.shelves() == ()
+
+
+def test_lists_give_what_something_can_be_done_with(client: Client, agency: Agency) -> None:
+    for _ in range(2):
+        agency.create_thread("clerk", script(say("never said", delay=60)))
+    listed = agency.threads()
+    assert [thread.summary.agent_type for thread in listed] == ["clerk", "clerk"]
+    for thread in listed:  # the list can be read again
+        thread.cancel()
+    assert {thread.wait(timeout=20).status for thread in listed.all()} == {"canceled"}
+    assert repr(listed.first()).startswith(f"<Thread {agency.id}/thr_")
+    assert agency.threads(status="paused").first() is None
+    assert any(each.id == agency.id and each.summary.name == "bakery" for each in client.agencies())
+
+
+async def test_an_agency_is_found_by_its_name_or_made(gateway: Server, client: Client) -> None:
+    name = f"mill {secrets.token_hex(4)}"
+    made = client.agency(name, create=True)
+    assert client.agency(name, create=True).id == client.agency(made.id, create=True).id == made.id
+    async with AsyncClient(gateway.url) as other:
+        assert (await other.agency(name, create=True)).id == made.id
+        made.rename("another")
+        assert (await other.agency(name, create=True)).id != made.id
+
+
+def test_results_are_instances(agency: Agency) -> None:
+    thread = agency.create_thread("clerk", script(say('{"order": 7}')), output_schema=Order)
+    assert thread.wait(20, output=Order) == Order(order=7)
+    thread.invoke(script(say("just words")))
+    with pytest.raises(RunFailed, match="the result is no Order"):
+        thread.wait(20, output=Order)
 
 
 async def test_the_same_awaited(gateway: Server) -> None:
@@ -292,7 +333,7 @@ def test_threads_have_titles_and_are_searched_and_counted(client: Client, agency
     rolls.invoke(script(say("Ten sourdough rolls, with pleasure.")))
     rolls.wait(timeout=20)
     assert str(rolls.info().title).startswith("[{")
-    hit = next(agency.search("sourdough plea"))
+    hit = next(iter(agency.search("sourdough plea")))
     assert (hit.thread_id, hit.status) == (rolls.id, "completed")
     assert [part.text for part in hit.snippet if part.match] == ["sourdough", "pleasure"]
     assert rolls.rename("Rolls for Monday").title == rolls.info().title == "Rolls for Monday"

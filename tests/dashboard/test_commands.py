@@ -89,7 +89,7 @@ def test_providers_are_put_listed_and_deleted(run: Any, bakery: Agency) -> None:
     entry = ("--base-url", "https://example.org/v1", "--key", "env:AGENCY_KEY_ROUTER", "--header", "X-Title=Bakery")
     made = json.loads(run("providers", "put", "router", *entry, "--json", *where))
     assert (made["entry"]["key"], made["entry"]["headers"]) == ("env:AGENCY_KEY_ROUTER", {"X-Title": "Bakery"})
-    rows = {line.split("\t")[0]: line.split("\t")[1:4] for line in run("providers", "list", *where).splitlines()}
+    rows = {line.split("\t")[0]: line.split("\t")[1:4] for line in run("providers", *where).splitlines()}
     assert rows["router"] == ["agency", "https://example.org/v1", "env:AGENCY_KEY_ROUTER"]
     assert rows["demo"] == ["code", "", ""]
     run("providers", "delete", "router", *where)
@@ -267,14 +267,14 @@ def test_calls_are_answered_in_a_tools_place_and_for_always(run: Any, bakery: Ag
 
 def test_a_run_is_paused_resumed_and_talked_to(run: Any, bakery: Agency) -> None:
     thread = bakery.create_thread("clerk", script(say("never said", delay=60)))
-    with pytest.raises(InvalidInput, match="--when"):
-        run("send", thread.id, "x", "--when", "soon")
-    queued = json.loads(run("send", thread.id, script(say("the second")), "--when", "after", "--json"))
+    refused = CliRunner().invoke(app, ["invoke", thread.id, "x", "--when", "soon"])
+    assert (refused.exit_code, "next_run" in refused.output) == (2, True)
+    queued = json.loads(run("invoke", thread.id, script(say("the second")), "--when", "next_run", "--json"))
     assert queued == {"runId": f"{thread.id}.2", "status": "queued"}
     run("pause", thread.id)
     with pytest.raises(WrongState):
         run("pause", thread.id)
-    run("send", thread.id, script(say("the first")), "--when", "now")
+    run("invoke", thread.id, script(say("the first")), "--when", "now")
     assert thread.wait(timeout=30).meta.pause_reason == "manual"
     run("resume", thread.id)
     results = [event.data["result"] for event in completions(thread, 2)]
@@ -361,14 +361,14 @@ def test_keys_are_made_listed_and_revoked(run: Any, client: Client, bakery: Agen
     text = run("keys", "create", "the shop", "--role", "viewer", *of).strip()
     with Client(gateway.url, secret=text) as holder:
         assert [each.id for each in holder.agencies()] == [bakery.id]
-    (listed,) = json.loads(run("keys", "list", "--json", *of))["keys"]
+    (listed,) = json.loads(run("keys", "--json", *of))["keys"]
     assert (listed["name"], listed["role"]) == ("the shop", "viewer")
-    assert text.rpartition(".")[2] not in run("keys", "list", *of)
+    assert text.rpartition(".")[2] not in run("keys", *of)
     run("keys", "revoke", listed["id"], *of)
-    assert run("keys", "list", *of) == ""
+    assert run("keys", *of) == ""
     client.create_agency("another")
     with pytest.raises(InvalidInput, match=f"--agency; there are .*{bakery.id}"):
-        run("keys", "list")
+        run("keys")
 
 
 # Schedules.
@@ -381,19 +381,23 @@ def test_schedules_are_made_listed_paused_run_and_deleted(run: Any, bakery: Agen
     assert (made["kind"], made["everyMs"], made["overlap"]) == ("interval", 7_200_000, "allow")
     daily = run("schedules", "create", *wanted, "--cron", "0 6 * * *", "--timezone", "Europe/Berlin", *of)
     assert " is active, next at " in daily
-    rows = [line.split("\t") for line in run("schedules", "list", *of).splitlines()]
+    rows = [line.split("\t") for line in run("schedules", *of).splitlines()]
     assert [row[1:5] for row in rows] == [
         ["rolls", "clerk", "every 2h", "active"],
         ["rolls", "clerk", "0 6 * * * Europe/Berlin", "active"],
     ]
-    assert run("schedules", "pause", made["id"], *of) == f"{made['id']} is paused\n"
+    with pytest.raises(InvalidInput, match="2 schedules are named 'rolls'"):
+        run("schedules", "pause", "rolls", *of)
+    assert bakery.change_schedule(made["id"], name="two-hourly rolls").id == made["id"]
+    assert run("schedules", "pause", "two-hourly rolls", *of) == f"{made['id']} is paused\n"
+    assert bakery.schedule("two-hourly rolls").status == "paused"
     assert json.loads(run("schedules", "resume", made["id"], "--json", *of))["status"] == "active"
     thread = run("schedules", "run", made["id"], *of).strip()
     assert bakery.thread(thread).wait(timeout=30).data == "done"
     (row,) = [line.split("\t") for line in run("schedules", "runs", made["id"], *of).splitlines()]
     assert row[1:] == ["person", "completed", thread]
     run("schedules", "delete", made["id"], *of)
-    assert len(json.loads(run("schedules", "list", "--json", *of))["schedules"]) == 1
+    assert len(json.loads(run("schedules", "--json", *of))["schedules"]) == 1
     for wrong, said in (((), "say when"), (("--every", "soon"), "90s, 15m"), (("--at", "2020-01-01"), "is over")):
         with pytest.raises(InvalidInput, match=said):
             run("schedules", "create", *wanted, *wrong, *of)

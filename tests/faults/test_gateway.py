@@ -102,10 +102,10 @@ def visit(url: str) -> None:
     assert (page.status_code, "<title>" in page.text) == (200, True)
     with Client(url) as client:
         (found,) = client.agencies()
-        assert found.name == "Demo"
+        assert found.summary.name == "Demo"
         agency = client.agency(found.id)
         threads = list(agency.threads())
-        welcome = next(thread for thread in threads if thread.parent is None)
+        welcome = next(thread for thread in threads if thread.summary.parent is None)
         thread = agency.thread(welcome.id)
         run = thread.wait(timeout=60)
         assert run.meta.pause_reason == "hitl"

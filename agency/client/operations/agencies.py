@@ -13,7 +13,7 @@ from agency.api import bodies as api
 from agency.api.extensions import Method
 from agency.api.overview import SearchHit, SearchPage, Statistics, StatisticsBy
 from agency.api.tenancy import AgencyInfo, AgencyUsage, Budget, KeyInfo, KeyRole, NewKey, ThreadSummary
-from agency.client.operation import Resource, asks, follows, lists, makes_thread
+from agency.client.operation import Resource, asks, follows, lists, lists_threads, makes_thread
 from agency.client.request import (
     FOLLOW_SECONDS,
     EventFeed,
@@ -89,11 +89,11 @@ class AgencyOperations(Resource):
         )
         return post(ThreadMetadata, f"{self._path}/agents", wanted)
 
-    @lists
+    @lists_threads
     def threads(
         self, *, status: RunStatus | None = None, parent: str | None = None, newest_first: bool = False
     ) -> Listing[ThreadSummary]:
-        """The agency's threads and their status; optionally only those with a status, or only a thread's children."""
+        """The agency's threads, each with its `summary`: all, or those with a status, or a thread's children."""
         order = "newest" if newest_first else "oldest"
         return listing(
             api.ThreadPage,

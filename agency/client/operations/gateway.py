@@ -5,7 +5,7 @@ from __future__ import annotations
 from agency.api import bodies as api
 from agency.api.extensions import ExtensionList
 from agency.api.tenancy import AgencyInfo
-from agency.client.operation import Resource, asks, lists, makes_agency
+from agency.client.operation import Resource, asks, lists_agencies, makes_agency
 from agency.client.request import Listing, ListPage, Request, body, get, key, listing, post
 
 
@@ -24,9 +24,9 @@ class GatewayOperations(Resource):
         It needs the secret."""
         return get(api.ServerLog, f"{self._path}/logs", {"after": after})
 
-    @lists
+    @lists_agencies
     def agencies(self) -> Listing[AgencyInfo]:
-        """The agencies that your secret or key gives access to."""
+        """The agencies that your secret or key gives access to, each with its `summary`."""
         return listing(
             api.AgencyPage, f"{self._path}/agencies", lambda found: ListPage(found.agencies, found.next), begin=""
         )

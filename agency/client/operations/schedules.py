@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from typing_extensions import Unpack
 
 from agency.api import schedule_bodies as api
 from agency.client.operation import Resource, asks, lists
-from agency.client.request import Listing, ListPage, Request, body, delete, encoded, get, key, listing, post, segment
+from agency.client.request import Listing, ListPage, Request, body, delete, encoded, get, key, listing, post
 from agency.define.options import RunOptionFields
-from agency.errors import NotFound
+from agency.errors import InvalidInput, NotFound
 from agency.schedules.occurrences import Kind
 from agency.schedules.schedule import CatchUp, Overlap, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.turn.state import Limits
@@ -37,9 +39,9 @@ class ScheduleOperations(Resource):
         return listing(SchedulePage, f"{self._path}/schedules", lambda found: ListPage(found.schedules, found.next))
 
     @asks
-    def schedule(self, schedule_id: str) -> Request[ScheduleInfo]:
-        """A schedule, and its next time."""
-        return get(ScheduleInfo, self._schedule(schedule_id))
+    def schedule(self, schedule: str) -> Request[ScheduleInfo]:
+        """A schedule by its id or its name, and its next time."""
+        return get(ScheduleInfo, self._schedule(schedule))
 
     @asks
     def create_schedule(
@@ -53,40 +55,39 @@ class ScheduleOperations(Resource):
         return post(ScheduleInfo, f"{self._path}/schedules", wanted)
 
     @asks
-    def change_schedule(self, schedule_id: str, **fields: Unpack[ScheduleFields]) -> Request[ScheduleInfo]:
+    def change_schedule(self, schedule: str, **fields: Unpack[ScheduleFields]) -> Request[ScheduleInfo]:
         """Change a schedule. Fields that you leave out keep their values."""
-        return post(ScheduleInfo, self._schedule(schedule_id), encoded(api.ScheduleChange, fields), method="PATCH")
+        return post(ScheduleInfo, self._schedule(schedule), encoded(api.ScheduleChange, fields), method="PATCH")
 
     @asks
-    def pause_schedule(self, schedule_id: str) -> Request[ScheduleInfo]:
+    def pause_schedule(self, schedule: str) -> Request[ScheduleInfo]:
         """Pause a schedule: it starts nothing until you resume it."""
-        return post(
-            ScheduleInfo, self._schedule(schedule_id), body(api.ScheduleChange, status="paused"), method="PATCH"
-        )
+        return post(ScheduleInfo, self._schedule(schedule), body(api.ScheduleChange, status="paused"), method="PATCH")
 
     @asks
-    def resume_schedule(self, schedule_id: str) -> Request[ScheduleInfo]:
+    def resume_schedule(self, schedule: str) -> Request[ScheduleInfo]:
         """Resume a schedule at its next time. Times that passed in the meantime are skipped."""
-        return post(
-            ScheduleInfo, self._schedule(schedule_id), body(api.ScheduleChange, status="active"), method="PATCH"
-        )
+        return post(ScheduleInfo, self._schedule(schedule), body(api.ScheduleChange, status="active"), method="PATCH")
 
     @asks
-    def run_schedule(self, schedule_id: str, *, idempotency_key: str | None = None) -> Request[ScheduleRun]:
+    def run_schedule(self, schedule: str, *, idempotency_key: str | None = None) -> Request[ScheduleRun]:
         """Run a schedule now. While a run of it is in progress, its `overlap` decides; "skip" raises `WrongState`."""
         wanted = body(api.RunWanted, idempotency_key=idempotency_key or key())
-        return post(ScheduleRun, f"{self._schedule(schedule_id)}/run", wanted)
+        return post(ScheduleRun, f"{self._schedule(schedule)}/run", wanted)
 
     @lists
-    def schedule_runs(self, schedule_id: str) -> Listing[ScheduleRun]:
+    def schedule_runs(self, schedule: str) -> Listing[ScheduleRun]:
         """The runs of a schedule, the newest first."""
-        path = f"{self._schedule(schedule_id)}/runs"
+        path = f"{self._schedule(schedule)}/runs"
         return listing(ScheduleRunPage, path, lambda found: ListPage(found.runs, found.next))
 
     @asks
-    def delete_schedule(self, schedule_id: str) -> Request[None]:
+    def delete_schedule(self, schedule: str) -> Request[None]:
         """Delete a schedule and its history. The threads that it started stay."""
-        return delete(self._schedule(schedule_id), done=NotFound)
+        return delete(self._schedule(schedule), done=NotFound)
 
-    def _schedule(self, schedule_id: str) -> str:
-        return f"{self._path}/schedules/{segment(schedule_id)}"
+    def _schedule(self, schedule: str) -> str:
+        """The address of a schedule, by its id or its name."""
+        if not schedule or "/" in schedule:  # that would be another address
+            raise InvalidInput(f"name a schedule by its id, or by a name without '/', not {schedule!r:.100}")
+        return f"{self._path}/schedules/{quote(schedule, safe='')}"

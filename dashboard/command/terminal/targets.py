@@ -79,7 +79,7 @@ def server(url: str | None, data_dir: Path | None) -> Client:
 
 def agencies(client: Client, agency_id: str | None) -> list[AgencyInfo]:
     """The agency that was named, or all."""
-    return list(client.agencies()) if agency_id is None else [client.agency(agency_id).info()]
+    return [each.summary for each in client.agencies()] if agency_id is None else [client.agency(agency_id).info()]
 
 
 def the_agency(client: Client, agency_id: str | None) -> Agency:
