@@ -97,7 +97,7 @@ class Catalogue:
         self._check_references(blueprint)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
-            self._context.system().check_safe(blueprint)
+            self._context.system().check_new(blueprint, self._usable_providers())
         self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
 

@@ -256,12 +256,14 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         if idle := self.without_effect(blueprint):
             raise DefinitionError(f"agent {blueprint.name!r}: {idle[0]}")
         self.check_usable(blueprint, providers)
-        self.check_safe(blueprint)
+        self.check_new(blueprint, providers)
 
-    def check_safe(self, blueprint: Blueprint) -> None:
+    def check_new(self, blueprint: Blueprint, providers: Mapping[str, Provider] = NO_PROVIDERS) -> None:
         """Raise `DefinitionError` if a new definition of an agent, or of one inside of it, would run risky tools
-        without a person, or guards tools that it does not have."""
+        without a person, guards tools that it does not have, or names models that their provider does not have. Those
+        that are stored already may."""
         for agent in self._with_own(blueprint):
+            self._check_listed(agent, providers)
             safety.check(agent, self.tools_for(agent), self.middleware_for(agent), self.guards)
 
     def risky_tools(self, blueprint: Blueprint) -> tuple[str, ...]:
@@ -326,7 +328,9 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         given_to(selected, options)
         if options.model is not None:
             try:
-                self._check_models(blueprint.model_copy(update={"model": options.model}), providers)
+                chosen = blueprint.model_copy(update={"model": options.model})
+                self._check_models(chosen, providers)
+                self._check_listed(chosen, providers)
             except DefinitionError as error:
                 raise InvalidInput(f"model: {error}") from error
 
@@ -334,11 +338,6 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         lacking: dict[str, list[str]] = {}
         for choice in self.chain(blueprint.model):
             model, name = self.model(choice.model, providers)
-            if isinstance(model, Listed) and name not in model.model_names:
-                known = ", ".join(sorted(model.model_names))
-                raise DefinitionError(
-                    f"agent {blueprint.name!r}: there is no model {choice.model!r}; that provider has {known}"
-                )
             if missing := {*choice.requires, *blueprint.requires} - capabilities(model, name):
                 lacking[choice.model] = sorted(missing)
         if len(lacking) == len({choice.model for choice in self.chain(blueprint.model)}):
@@ -348,6 +347,13 @@ class AgentSystem(RunsAgents, ProvidesDeps):
                 as_schema(blueprint.output_schema)
             except InvalidInput as error:
                 raise DefinitionError(f"agent {blueprint.name!r}: {error}") from error
+
+    def _check_listed(self, blueprint: Blueprint, providers: Mapping[str, Provider]) -> None:
+        for choice in self.chain(blueprint.model):
+            model, name = self.model(choice.model, providers)
+            if isinstance(model, Listed) and name not in model.model_names:
+                said = f"there is no model {choice.model!r}; that provider has {', '.join(sorted(model.model_names))}"
+                raise DefinitionError(f"agent {blueprint.name!r}: {said}")
 
     def _check_mode(self, blueprint: Blueprint) -> None:
         if blueprint.mode == "code" and self.code_runner is None:

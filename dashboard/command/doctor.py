@@ -104,7 +104,10 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
         configured = wanted.providers
         system = load_system(reference, wanted.python_path, configured)
     except DefinitionError as error:
-        yield Finding(what="system", state="missing", found=str(error), to_do="name yours as --system module:name")
+        to_do = (
+            "name yours as --system module:name" if str(error).startswith("cannot load") else "correct it, as it says"
+        )
+        yield Finding(what="system", state="missing", found=str(error), to_do=to_do)
         return
     yield Finding(what="system", state="ok", found=f"{reference}: {', '.join(system.agents) or 'no agents'}")
     entries = {**system.providers, **configured}

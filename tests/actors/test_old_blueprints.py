@@ -67,3 +67,12 @@ async def test_changing_it_needs_a_word_on_that_and_disabling_it_does_not(catalo
         await catalogue.put_blueprint({"name": "clerk", "status": "active"})
     made = await catalogue.put_blueprint({"name": "clerk", "status": "active", "tags": ["default", "hitl"]})
     assert (made.unattended, made.unattended_tools, made.warnings) == (False, (), ())
+
+
+async def test_a_model_that_its_provider_never_had_keeps_threads_of_it_but_no_new_definition(
+    catalogue: Catalogue, rows: Rows
+) -> None:
+    rows.stored["typist"] = Blueprint(name="typist", prompt="You type.", tags=(), model="demo:defualt")
+    catalogue.check(catalogue.active("typist"))
+    with pytest.raises(DefinitionError, match="there is no model 'demo:defualt'; that provider has default, instant"):
+        await catalogue.put_blueprint({"name": "typist", "description": "Types."})

@@ -124,6 +124,9 @@ async def test_a_row_says_what_was_decided_and_a_call_in_doubt_is_not_approved(
     for name in ("Approve", "Always approve", "Edit …"):
         await expect(banner(page).get_by_role("button", name=name, exact=True)).to_have_count(0)
     await expect(banner(page).get_by_role("button", name="Run again")).to_be_visible()
+    await page.get_by_role("group", name="What was said").evaluate("said => { said.scrollTop = 0; }")
+    latest, waits = await page.get_by_role("button", name="Latest").bounding_box(), await banner(page).bounding_box()
+    assert latest is not None and waits is not None and latest["y"] + latest["height"] <= waits["y"]
 
     await page.set_viewport_size({"width": 390, "height": 780})
     await page.get_by_role("link", name="Graph").click()
