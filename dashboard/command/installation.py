@@ -58,7 +58,7 @@ def introduce(system: str, model: str | None = None) -> None:
         found = general.model_here()
         why = "" if model is not None or found is None else f", because {found[0]} is set"
         told = f"a general agent on {model or general.system.default_model}{why}; --demo is the offline demo"
-        err.print(told, style="dim", highlight=False)
+        err.print(told, style="dim", highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from ray.exceptions import RayError
 
 from actors.address import Address, Files
 from actors.agency.context import checked_name
-from actors.answers import NotHere, Refusal, answer, unwrap
+from actors.answers import NotHere, Refusal, answer, reason_of, unwrap
 from actors.directory.alarms import Alarms
 from actors.directory.placement import HostSlot, Placement
 from actors.directory.poison import CrashCounts
@@ -92,6 +93,34 @@ def test_of_the_empty_hosts_those_beyond_the_warm_ones_are_stopped_the_longest_e
     placement.enter(busy, A, alone=False)
     assert placement.to_stop(before=15.0) == [old]
     assert placement.to_stop(before=5.0) == []
+
+
+def test_on_a_closed_node_no_host_is_started_and_those_that_are_ready_go_on() -> None:
+    placement = Placement(warm=2)
+    placement.budgets = {"n1": 4, "n2": 4}
+    placement.closed = {"n1"}
+    ready = HostSlot("h1", "n1", ready=True)
+    placement.add(ready)
+    assert placement.to_start() == ["n2", "n2"]
+    assert placement.node_below_budget() == placement.least_busy_node() == "n2"
+    assert placement.choose(alone=False) is ready
+    assert placement.to_stop(before=1.0) == []
+
+
+MISSING = "ModuleNotFoundError: No module named 'x'"
+DIED = "The actor died unexpectedly before finishing this task."
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (f"ray::Host died\nTraceback\n  File 'x'\n{MISSING}\n\n", MISSING),
+        (f"{DIED}\n\tclass_name: Host", DIED),
+        ("", "RayError"),
+    ],
+)
+def test_what_ray_says_at_length_is_told_in_a_line(said: str, reason: str) -> None:
+    assert reason_of(RayError(said)) == reason
 
 
 def test_hosts_on_a_node_that_is_no_longer_used_are_all_stopped() -> None:

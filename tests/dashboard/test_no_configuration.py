@@ -13,6 +13,7 @@ from agency.errors import InvalidInput
 from dashboard.command.installation import DEMO, GENERAL, chosen
 from dashboard.command.terminal import console
 from dashboard.command.terminal.rendering import dollars
+from dashboard.gateway.problems import without_paths
 from tests.support.model_script import Reply
 from tests.support.model_server import KEY, ModelServer
 from tests.support.terminals import agency
@@ -56,6 +57,16 @@ async def test_a_key_is_all_that_a_run_needs(tmp_path: Path) -> None:
     assert "a general agent on openai:gpt-5.4-mini, because OPENAI_API_KEY is set; --demo is" in done.stderr
     assert server.requests[0].body["model"] == "gpt-5.4-mini"
     assert "write_todos" in str(server.requests[0].body["tools"]), "it has the default middleware"
+
+
+def test_what_strangers_are_told_names_no_folder() -> None:
+    told = (
+        "cannot load shop:system: [Errno 2] No such file or directory: '/srv/shop/key.json' (looked in /srv/shop too)"
+    )
+    assert without_paths(told) == (
+        "cannot load shop:system: [Errno 2] No such file or directory: '…' (looked in … too)"
+    )
+    assert without_paths("see http://127.0.0.1/docs/x") == "see http://127.0.0.1/docs/x"
 
 
 def test_small_costs_have_no_exponent() -> None:

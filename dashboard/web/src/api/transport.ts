@@ -16,7 +16,7 @@ export interface TransportOptions {
   /** The gateway's address, as `http://127.0.0.1:8000`; in a page also a path of the page's own server. */
   url: string;
   /** The installation's secret, or a key of an agency; a function is asked before each request. */
-  secret?: string | null | (() => string | null);
+  secret?: string | null | undefined | (() => string | null);
   /** In the place of the global one. */
   fetch?: typeof fetch;
   /** In the place of the global one, which Node has from version 22 on. */

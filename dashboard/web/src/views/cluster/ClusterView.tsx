@@ -61,6 +61,13 @@ function Overview({ status, unready }: ClusterNow) {
   return (
     <div className={css.page}>
       {unready && <p className="bad">{unready.message}</p>}
+      {nodes.map(({ id, problem }) =>
+        problem ? (
+          <p key={id} className="bad">
+            Hosts do not start on node {id.slice(0, 8)}: {problem}
+          </p>
+        ) : null,
+      )}
       <dl className={css.figures}>
         <Figure name="at work" value={number(working)} />
         <Figure name="threads awake" value={number(awake)} />
