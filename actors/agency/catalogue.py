@@ -11,15 +11,17 @@ from typing import Literal
 
 from pydantic import JsonValue, ValidationError
 
+from actors.agency import resolving
 from actors.agency.context import AgencyContext
 from actors.build import FOR_AGENCIES
 from actors.operations import operation
+from agency.api.resolved import ResolvedBlueprint
 from agency.api.tenancy import BlueprintInfo, ProviderInfo
 from agency.clock import now_ms
 from agency.define import safety
 from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptions
-from agency.errors import InvalidInput, NotFound
+from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
 from agency.models.providers.entry import Provider, ProviderName
 from agency.secrets import named_in
@@ -85,21 +87,36 @@ class Catalogue:
         """Add a blueprint, or change one: fields that are not given stay as they were. It counts for threads that are
         made from now on. Tags and sections of `config` that mean nothing here are kept, and named in its `warnings`.
         One that would run risky tools without a person is refused, unless it says that it is `unattended`."""
-        name = fields.get("name")
-        before = self._blueprint(name) if isinstance(name, str) else None
-        known = before.model_dump(mode="json", by_alias=False) if before is not None else {}
-        given = {_FIELDS.get(field, field): value for field, value in fields.items()}
-        try:
-            blueprint = Blueprint.model_validate(sayable({**known, **given}))
-        except ValidationError as error:
-            raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
-        blueprint = safety.asked(blueprint)
-        self._check_references(blueprint)
-        self.check(blueprint)
-        if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
-            self._context.system().check_new(blueprint, self._usable_providers())
+        blueprint = self._changed(fields, {})
+        self._check_new(blueprint)
         self._store.put_blueprint(blueprint, timestamp(now_ms()))
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
+
+    @operation
+    async def resolve_blueprint(self, fields: Mapping[str, JsonValue]) -> ResolvedBlueprint:
+        """What threads of a blueprint would have if it were put so: middleware, tools, models, and why it would be
+        refused. Nothing is stored."""
+        system = self._context.system()
+        blueprint = self._changed(fields, {"prompt": "(none yet)"})
+        found, problem = ResolvedBlueprint(known_tags=resolving.known_tags(system)), None
+        try:
+            self._check_new(blueprint)
+        except AgencyError as error:
+            problem = str(error)
+        try:
+            own = {each.name: each for each, *_ in self._store.blueprints()}
+            middleware, tools, unknown = await resolving.parts_of(system, blueprint, {**system.agents, **own})
+        except AgencyError:  # a section of its configuration is wrong, and the problem says so
+            return found.model_copy(update={"problem": problem})
+        warnings = system.without_effect(blueprint)
+        return ResolvedBlueprint(
+            problem=problem,
+            warnings=warnings if unknown is None else (*warnings, unknown),
+            models=tuple(choice.model for choice in system.chain(blueprint.model)),
+            middleware=middleware,
+            tools=tools,
+            known_tags=found.known_tags,
+        )
 
     @operation
     async def delete_blueprint(self, name: str) -> None:
@@ -107,6 +124,23 @@ class Catalogue:
         if self._store.blueprint(name) is None:
             raise NotFound(f"the agency has no blueprint {name!r} of its own")
         self._store.drop_blueprint(name)
+
+    def _changed(self, fields: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> Blueprint:
+        """A blueprint with these fields in the place of those that it has; one that is not there has `new`."""
+        name = fields.get("name")
+        before = self._blueprint(name) if isinstance(name, str) else None
+        known = before.model_dump(mode="json", by_alias=False) if before is not None else new
+        given = {_FIELDS.get(field, field): value for field, value in fields.items()}
+        try:
+            return safety.asked(Blueprint.model_validate(sayable({**known, **given})))
+        except ValidationError as error:
+            raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
+
+    def _check_new(self, blueprint: Blueprint) -> None:
+        self._check_references(blueprint)
+        self.check(blueprint)
+        if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
+            self._context.system().check_new(blueprint, self._usable_providers())
 
     def _blueprint(self, name: str) -> Blueprint | None:
         return self._store.blueprint(name) or self._context.system().agents.get(name)

@@ -62,6 +62,7 @@ class AgencyHandle:
     delete_provider = remote(Catalogue.delete_provider, done=NotFound)
     blueprints = remote(Catalogue.blueprints)
     put_blueprint = remote(Catalogue.put_blueprint)
+    resolve_blueprint = remote(Catalogue.resolve_blueprint)
     delete_blueprint = remote(Catalogue.delete_blueprint, done=NotFound)
     key = remote(Access.key)
     keys = remote(Access.keys)

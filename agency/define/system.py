@@ -377,6 +377,13 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         return [mw for mw, tags in self._middleware.values() if _has(blueprint.tags, named, mw.name, tags)]
 
     @property
+    def tagged(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """By tag, the names of the tools and of the middleware that it brings."""
+        both = (self._tools, self._middleware)
+        known = {tag for registry in both for _, tags in registry.values() for tag in tags}
+        return {tag: (_having(tag, self._tools), _having(tag, self._middleware)) for tag in known}
+
+    @property
     def middleware(self) -> tuple[AnyMiddleware, ...]:
         """All that agents can have."""
         return tuple(middleware for middleware, _ in self._middleware.values())
@@ -476,6 +483,10 @@ def _has(own: Iterable[str], named: Collection[str], name: str, tags: frozenset[
 def _unknown(kind: str, named: Iterable[str], known: Collection[str]) -> list[str]:
     has = ", ".join(sorted(known)) or "none"
     return [f"there is no {kind} {name!r} to name; there are: {has}" for name in named if name not in known]
+
+
+def _having(tag: str, registry: Mapping[str, tuple[object, frozenset[str]]]) -> tuple[str, ...]:
+    return tuple(name for name, (_, tags) in registry.items() if tag in tags)
 
 
 def _tags(tags: Iterable[str], where: str) -> list[str]:

@@ -204,6 +204,14 @@ def plan(scene: Scene) -> Speech | None:
     return f"Let me plan this: {scene.topic}", [("write_todos", {"todos": _todos(scene)})]
 
 
+def keep_plan(scene: Scene) -> Speech | None:
+    """A step is done, and there are others: bring the todos up to date before the next one."""
+    if "write_todos" not in scene.offered or not scene.succeeded("write_todos"):
+        return None
+    left = [name for _, name in _steps(scene) if name in scene.offered and not scene.calls_of(name)]
+    return _written(scene, _todos(scene)) if left else None
+
+
 def delegate(scene: Scene) -> Speech | None:
     """The first turn: ask two subagents, in parallel."""
     if "task" not in scene.offered or scene.subagent or scene.calls_of("task") or not scene.agents:
@@ -242,12 +250,19 @@ def _arguments(scene: Scene, tool: ToolSpec) -> dict[str, JsonValue]:
 
 
 def tick_off(scene: Scene) -> Speech | None:
-    """All is done that will be: bring the todos up to date, once."""
-    if "write_todos" not in scene.offered or len(scene.calls_of("write_todos")) != 1:
+    """All is done that will be: bring the todos up to date."""
+    if "write_todos" not in scene.offered or not scene.succeeded("write_todos"):
         return None
-    if not scene.succeeded("write_todos"):
-        return None
-    return "", [("write_todos", {"todos": _todos(scene, ended=True)})]
+    return _written(scene, _todos(scene, ended=True))
+
+
+def _written(scene: Scene, todos: list[JsonValue]) -> Speech | None:
+    """Write the todos, unless that is what they are."""
+    return (
+        None
+        if scene.calls_of("write_todos")[-1].args.get("todos") == todos
+        else ("", [("write_todos", {"todos": todos})])
+    )
 
 
 def answer(scene: Scene) -> Speech:
@@ -266,6 +281,7 @@ RULES: tuple[Rule, ...] = (
     obey_fail,
     obey_call,
     plan,
+    keep_plan,
     delegate,
     write_report,
     try_own_tool,

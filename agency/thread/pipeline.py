@@ -135,6 +135,10 @@ class Pipeline:
     def agent(self) -> str:
         return self._blueprint.name
 
+    def owner_of(self, tool: str) -> str | None:
+        """The middleware that has registered a tool, if one has."""
+        return self._owners.get(tool)
+
     def type_of(self, tool: str) -> ToolType:
         """What kind of tool a name stands for."""
         known = self.tools.get(tool)

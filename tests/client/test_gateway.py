@@ -558,3 +558,20 @@ async def test_the_same_retry_awaited(gateway: Server) -> None:
         assert (await thread.retry(limits=Limits(turns=1))).status == "running"
         await thread.wait(timeout=20)
         await thread.edit_state({"todos": []})
+
+
+def test_a_draft_is_resolved_and_not_stored(agency: Agency) -> None:
+    names = [each.name for each in agency.blueprints()]
+    found = agency.resolve_blueprint("draft", tags=["default", "hitl", "nothing"])
+    assert found.problem is None
+    assert {"write_todos": "planning", "ls": "filesystem"}.items() <= {
+        each.name: each.middleware for each in found.tools
+    }.items()
+    (hitl,) = [each for each in found.middleware if each.name == "hitl"]
+    assert (hitl.tags, hitl.configured) == (("hitl",), False)
+    assert any("nothing" in each for each in found.warnings)
+    assert {each.tag for each in found.known_tags} >= {"default", "hitl"}
+    wrong = agency.resolve_blueprint("draft", config={"hitl": {"oven": 1}}, tags=["hitl"])
+    assert "oven" in str(wrong.problem)
+    assert "nowhere" in str(agency.resolve_blueprint("draft", model="nowhere:big").problem)
+    assert [each.name for each in agency.blueprints()] == names

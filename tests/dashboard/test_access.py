@@ -157,6 +157,7 @@ def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: http
         ("viewer", "GET", f"{at}/agent/{thread}/run", None, 200),
         ("viewer", "GET", f"{at}/search?q=hello", None, 200),
         ("viewer", "GET", f"{at}/statistics?by=day", None, 200),
+        ("viewer", "POST", f"{at}/blueprints/resolve", {"name": "clerk"}, 200),
         ("operator", "PATCH", f"{at}/agent/{thread}", {"title": "Greetings"}, 200),
         ("operator", "POST", f"{at}/agents", {"agentType": "clerk"}, 201),
         ("operator", "PATCH", f"{at}/agent/{thread}/state", {"state": {"todos": []}}, 200),
@@ -252,6 +253,7 @@ async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
         "/state": {"state": {"todos": []}},
         "/agents": {"agentType": "clerk"},
         "/agent/{thread_id}": {"title": "mine now"},
+        "/resolve": {"name": "clerk"},
         "/blueprints": {"name": "clerk", "prompt": "mine now"},
         "/keys": {"name": "mine", "role": "admin"},
     }

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from typing_extensions import Unpack
 
 from agency.api import bodies as api
+from agency.api.resolved import ResolvedBlueprint
 from agency.api.tenancy import BlueprintInfo, ProviderInfo
 from agency.client.operation import Resource, asks, lists
 from agency.client.request import Listing, ListPage, Request, delete, encoded, listing, post, segment
@@ -55,6 +56,13 @@ class DefinitionOperations(Resource):
         """Add a blueprint, or change one: fields that you leave out keep their values. New threads use it at once.
         Tags and sections of `config` that the server has nothing for are kept, and its `warnings` name them."""
         return post(BlueprintInfo, f"{self._path}/blueprints", encoded(api.BlueprintChange, {"name": name, **fields}))
+
+    @asks
+    def resolve_blueprint(self, name: str, **fields: Unpack[BlueprintFields]) -> Request[ResolvedBlueprint]:
+        """What threads of a blueprint would have if you put it so: middleware, tools and models, which tags bring them,
+        and why it would be refused. Nothing is stored."""
+        wanted = encoded(api.BlueprintChange, {"name": name, **fields})
+        return post(ResolvedBlueprint, f"{self._path}/blueprints/resolve", wanted)
 
     @asks
     def delete_blueprint(self, name: str) -> Request[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response, status
 
 from agency.api import bodies as api
+from agency.api.resolved import ResolvedBlueprint
 from dashboard.gateway.access import Admin, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import AfterName, AgencyId, BlueprintName, Limit
@@ -37,6 +38,13 @@ async def put_blueprint(
     if made.created_at == made.updated_at:
         response.status_code = status.HTTP_201_CREATED
     return api.SavedBlueprint(**made.model_dump(by_alias=False))
+
+
+@router.post("/resolve", dependencies=[Viewer], responses=refusals(404))
+async def resolve_blueprint(cluster: TheCluster, agency_id: AgencyId, body: api.BlueprintChange) -> ResolvedBlueprint:
+    """What threads of this blueprint would have: middleware, tools and models, which tags bring them, and why it would
+    be refused. Nothing is stored. Without a `prompt`, the rest is resolved all the same."""
+    return await cluster.agency(agency_id).resolve_blueprint(body.fields)
 
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404))

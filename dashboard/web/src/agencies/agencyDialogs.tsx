@@ -1,50 +1,12 @@
-import { type FormEvent, useRef, useState } from "react";
+import { useRef } from "react";
 import { forgetAgency, putAgency } from "@/agencies/agencyList";
 import { createAgency, deleteAgency, renameAgency } from "@/api/agencies";
-import { useAction } from "@/api/hooks";
 import { Once } from "@/api/once";
 import type { Agency } from "@/api/types";
 import { navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { Confirm } from "@/ui/Confirm";
-import { Dialog } from "@/ui/Dialog";
-import { Refusal } from "@/ui/Refusal";
-
-interface NameProps {
-  title: string;
-  name: string;
-  deed: string;
-  act(name: string): Promise<unknown>;
-  onClose(): void;
-}
-
-function NameDialog({ title, name, deed, act, onClose }: NameProps) {
-  const [text, setText] = useState(name);
-  const action = useAction(act);
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
-    if (await action.run(text.trim())) onClose();
-  };
-  return (
-    <Dialog title={title} onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        <label className="field">
-          <span>Name</span>
-          <input value={text} onChange={(event) => setText(event.target.value)} required maxLength={200} data-focus />
-        </label>
-        <Refusal problem={action.problem} />
-        <div className="row">
-          <button type="submit" className="button primary" disabled={action.busy}>
-            {deed}
-          </button>
-          <button type="button" className="button" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  );
-}
+import { NameDialog } from "@/ui/NameDialog";
 
 export function NewAgency({ onClose }: { onClose(): void }) {
   const once = useRef(new Once());

@@ -1,7 +1,8 @@
 // Agencies, their blueprints, keys, usage, budget and policy.
 
+import type { StatisticsQuery } from "@/api/agencyClient";
 import { client, ifThere } from "@/api/client";
-import type { BlueprintChange, KeyRole, Limits, Policy } from "@/api/types";
+import type { BlueprintChange, JsonObject, KeyRole, Limits, Policy } from "@/api/types";
 
 export const listAgencies = () => client.agencies();
 export const createAgency = (body: { name: string; idempotencyKey: string }) =>
@@ -10,6 +11,8 @@ export const renameAgency = (agency: string, name: string) => client.agency(agen
 export const deleteAgency = (agency: string) => client.agency(agency).delete();
 export const getUsage = (agency: string) => client.agency(agency).usage();
 export const putBudget = (agency: string, budget: Limits) => client.agency(agency).setBudget(budget);
+
+export const getStatistics = (agency: string, query: StatisticsQuery) => client.agency(agency).statistics(query);
 
 /** Null where the gateway has no policies. */
 export const getPolicy = (agency: string) => ifThere(client.agency(agency).policy());
@@ -20,7 +23,16 @@ export const putPolicy = (agency: string, policy: Policy) => client.agency(agenc
 export const listBlueprints = (agency: string) => client.agency(agency).blueprints();
 export const putBlueprint = (agency: string, blueprint: BlueprintChange) =>
   client.agency(agency).putBlueprint(blueprint);
+export const resolveBlueprint = (agency: string, blueprint: BlueprintChange) =>
+  client.agency(agency).resolveBlueprint(blueprint);
 export const deleteBlueprint = (agency: string, name: string) => client.agency(agency).deleteBlueprint(name);
+
+// Providers.
+
+export const listProviders = (agency: string) => client.agency(agency).providers();
+export const putProvider = (agency: string, name: string, entry: JsonObject) =>
+  client.agency(agency).putProvider(name, entry);
+export const deleteProvider = (agency: string, name: string) => client.agency(agency).deleteProvider(name);
 
 // Keys.
 

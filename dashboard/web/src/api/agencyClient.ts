@@ -37,14 +37,18 @@ import type {
   NewSchedule,
   NewThread,
   Policy,
+  ProviderInfo,
+  ResolvedBlueprint,
   RunEnvelope,
   RunStatus,
   Schedule,
   ScheduleChange,
   ScheduleRun,
+  SearchPage,
   ShelfEntry,
   ShelfInfo,
   StateAndRun,
+  Statistics,
   ThreadEvent,
   ThreadListing,
   ThreadMetadata,
@@ -66,6 +70,21 @@ export interface ThreadQuery {
   parent?: string;
   status?: RunStatus;
   order?: "newest" | "oldest";
+}
+
+export interface SearchQuery {
+  /** Words that must all occur in a title or a message. */
+  q: string;
+  after?: number;
+  limit?: number;
+}
+
+export interface StatisticsQuery {
+  by?: "hour" | "day";
+  /** Where to begin; without it, 24 hours or 30 days ago. */
+  since?: string;
+  /** Only this agent. */
+  agent?: string;
 }
 
 /** Where live events begin, and what ends them. */
@@ -156,8 +175,27 @@ export class AgencyHandle {
     return this.transport.request(path`/agency/${this.id}/blueprints`, { method: "POST", body: blueprint });
   }
 
+  /** What threads of a blueprint would have; nothing is stored. */
+  resolveBlueprint(blueprint: BlueprintChange): Promise<ResolvedBlueprint> {
+    return this.transport.request(path`/agency/${this.id}/blueprints/resolve`, { method: "POST", body: blueprint });
+  }
+
   deleteBlueprint(name: string): Promise<void> {
     return this.transport.request(path`/agency/${this.id}/blueprints/${name}`, { method: "DELETE" });
+  }
+
+  async providers(): Promise<ProviderInfo[]> {
+    const query = { limit: MOST };
+    return (await this.transport.request<{ providers: ProviderInfo[] }>(path`/agency/${this.id}/providers`, { query }))
+      .providers;
+  }
+
+  putProvider(name: string, entry: JsonObject): Promise<ProviderInfo> {
+    return this.transport.request(path`/agency/${this.id}/providers/${name}`, { method: "PUT", body: entry });
+  }
+
+  deleteProvider(name: string): Promise<void> {
+    return this.transport.request(path`/agency/${this.id}/providers/${name}`, { method: "DELETE" });
   }
 
   async keys(): Promise<Key[]> {
@@ -177,6 +215,16 @@ export class AgencyHandle {
 
   threads(query: ThreadQuery = {}): Promise<ThreadListing> {
     return this.transport.request(path`/agency/${this.id}/agents`, { query: { ...query } });
+  }
+
+  /** Threads in which words were said, the best first. */
+  search(query: SearchQuery): Promise<SearchPage> {
+    return this.transport.request(path`/agency/${this.id}/search`, { query: { ...query } });
+  }
+
+  /** Runs, tokens, cost, working times and failed calls over time. */
+  statistics(query: StatisticsQuery = {}): Promise<Statistics> {
+    return this.transport.request(path`/agency/${this.id}/statistics`, { query: { ...query } });
   }
 
   createThread(body: NewThread): Promise<ThreadMetadata> {
@@ -284,6 +332,11 @@ export class ThreadHandle {
 
   info(): Promise<ThreadSummary> {
     return this.transport.request(this.#path());
+  }
+
+  /** Give it another title; null gives it its own title back. */
+  rename(title: string | null): Promise<ThreadSummary> {
+    return this.transport.request(this.#path(), { method: "PATCH", body: { title } });
   }
 
   delete(): Promise<void> {

@@ -1,6 +1,6 @@
 // Threads: create, list, message, decide, stop. An operation on a thread is one line: see `pause`.
 
-import type { ThreadQuery } from "@/api/agencyClient";
+import type { SearchQuery, ThreadQuery } from "@/api/agencyClient";
 import { client } from "@/api/client";
 import type { AnswerOf, BodyOf, Decision, JsonObject, NewThread, ThreadOperation } from "@/api/types";
 
@@ -9,6 +9,9 @@ const at = (agency: string, thread: string) => client.agency(agency).thread(thre
 export const listThreads = (agency: string, query: ThreadQuery = {}) => client.agency(agency).threads(query);
 export const createThread = (agency: string, body: NewThread) => client.agency(agency).createThread(body);
 export const getThread = (agency: string, thread: string) => at(agency, thread).info();
+/** Null gives it its own title back. */
+export const renameThread = (agency: string, thread: string, title: string | null) => at(agency, thread).rename(title);
+export const searchThreads = (agency: string, query: SearchQuery) => client.agency(agency).search(query);
 export const deleteThread = (agency: string, thread: string) => at(agency, thread).delete();
 export const getState = (agency: string, thread: string) => at(agency, thread).state();
 export const getRun = (agency: string, thread: string) => at(agency, thread).run();

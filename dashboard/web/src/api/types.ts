@@ -56,6 +56,17 @@ export type ExtensionPanel = Schemas["ExtensionPanel"];
 export type ExtensionAction = Schemas["ExtensionAction"];
 export type ExtensionRoute = Schemas["ExtensionRoute"];
 
+export type ResolvedBlueprint = Schemas["ResolvedBlueprint"];
+export type ProviderInfo = Schemas["ProviderInfo"];
+export type ProviderEntry = NonNullable<ProviderInfo["entry"]>;
+
+// All threads together.
+
+export type SearchPage = Schemas["SearchPage"];
+export type SearchHit = Schemas["SearchHit"];
+export type Statistics = Schemas["Statistics"];
+export type RunFigures = Schemas["RunFigures"];
+
 // Threads.
 
 export type ThreadMetadata = Schemas["ThreadMetadata"];

@@ -80,13 +80,13 @@ export function Shell({ onRefused }: { onRefused(): void }) {
             onClick={() => setDrawer(!drawer)}
           />
         </div>
+        <ConnectionNote agency={agency} thread={route.view === "thread" ? route.thread : null} />
         <main className={css.main} id="main" tabIndex={-1}>
           <Boundary key={"page" in route ? route.page : route.view}>
             <Suspense fallback={<Loading />}>{pageFor(route, list, () => setDialog("thread"))}</Suspense>
           </Boundary>
         </main>
       </div>
-      <ConnectionNote agency={agency} thread={route.view === "thread" ? route.thread : null} />
       {agency && <AgencyWatch key={agency} agency={agency} route={route} onRefused={onRefused} />}
       {dialog === "thread" && agency && <NewThreadDialog agency={agency} onClose={() => setDialog(null)} />}
       {dialog === "help" && <Shortcuts onClose={() => setDialog(null)} />}

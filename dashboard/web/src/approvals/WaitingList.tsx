@@ -6,7 +6,9 @@ import type { RunEnvelope } from "@/api/types";
 import { CallCard } from "@/approvals/CallCard";
 import { LimitCard } from "@/approvals/LimitCard";
 import css from "@/approvals/WaitingList.module.css";
-import { byThread, type Waiting, type WaitingCall } from "@/approvals/waiting";
+import { type About, byThread, type Waiting, type WaitingCall } from "@/approvals/waiting";
+import { Link } from "@/router/router";
+import { to } from "@/router/routes";
 import { count } from "@/text/format";
 import { Refusal } from "@/ui/Refusal";
 
@@ -52,11 +54,13 @@ export function WaitingList({ agency, waiting, here, envelope, onDecided }: Prop
       <ul className={css.list}>
         {calls.map((asked) => (
           <li key={asked.key}>
+            {asked.about && <Concerns agency={agency} threadId={asked.threadId} about={asked.about} />}
             <CallCard agency={agency} asked={asked} named={asked.threadId !== here} onDecided={onDecided} />
           </li>
         ))}
         {limits.map((exhausted) => (
           <li key={`${exhausted.key} ${exhausted.code}`}>
+            {exhausted.about && <Concerns agency={agency} threadId={exhausted.threadId} about={exhausted.about} />}
             <LimitCard
               agency={agency}
               exhausted={exhausted}
@@ -68,6 +72,20 @@ export function WaitingList({ agency, waiting, here, envelope, onDecided }: Prop
         ))}
       </ul>
     </>
+  );
+}
+
+/** The thread that something belongs to: its title, and what its user asked for if that says more. */
+function Concerns({ agency, threadId, about: { title, request } }: { agency: string; threadId: string; about: About }) {
+  if (!title && !request) return null;
+  const asked = request.replace(/\s+/g, " ").trim();
+  return (
+    <div className={css.about}>
+      <Link className="cut" href={to.thread(agency, threadId)}>
+        {title ?? threadId}
+      </Link>
+      {asked && asked !== title && <blockquote>{asked}</blockquote>}
+    </div>
   );
 }
 

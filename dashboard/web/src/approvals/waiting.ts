@@ -10,6 +10,14 @@ export interface WaitingCall {
   agentType: string;
   call: PendingCall;
   since: string | null;
+  about?: About;
+}
+
+/** What the thread of something that waits is about. */
+export interface About {
+  title: string | null;
+  /** What its user wants, in the user's words. */
+  request: string;
 }
 
 /** A run that has used up a limit or its agency's budget. */
@@ -18,6 +26,7 @@ export interface Exhausted {
   threadId: string;
   agentType: string;
   code: string;
+  about?: About;
 }
 
 export interface Waiting {
@@ -56,17 +65,25 @@ export function waitingAt(
 
 /** Everything that an agency waits for. */
 export function inInbox(approvals: readonly Approval[]): Waiting {
-  const calls = approvals.flatMap(({ threadId, agentType, calls, since }) =>
-    calls.map((call) => waitingCall(threadId, agentType, call, since)),
+  const calls = approvals.flatMap(({ threadId, agentType, calls, since, title, request }) =>
+    calls.map((call) => waitingCall(threadId, agentType, call, since, { title, request })),
   );
-  const limits = approvals.flatMap(({ threadId, agentType, kind, code }) =>
-    kind === "limit" && code ? [{ key: `${threadId} limit`, threadId, agentType, code }] : [],
+  const limits = approvals.flatMap(({ threadId, agentType, kind, code, title, request }) =>
+    kind === "limit" && code
+      ? [{ key: `${threadId} limit`, threadId, agentType, code, about: { title, request } }]
+      : [],
   );
   return { calls, limits };
 }
 
-function waitingCall(threadId: string, agentType: string, call: PendingCall, since: string | null): WaitingCall {
-  return { key: `${threadId} ${call.id}`, threadId, agentType, call, since };
+function waitingCall(
+  threadId: string,
+  agentType: string,
+  call: PendingCall,
+  since: string | null,
+  about?: About,
+): WaitingCall {
+  return { key: `${threadId} ${call.id}`, threadId, agentType, call, since, ...(about ? { about } : {}) };
 }
 
 /** The id under which a decision names a call: of exactly these arguments, if the call has one. */

@@ -116,6 +116,11 @@ export class AgencyStore extends Store<AgencyNow> {
     this.#ask.soon();
   }
 
+  /** A thread as the gateway says that it is now. */
+  put(thread: ThreadSummary): void {
+    this.update({ threads: new Map(this.get().threads).set(thread.id, thread) });
+  }
+
   /** A thread and those below it were deleted. */
   forget(id: string): void {
     const threads = new Map(this.get().threads);
@@ -187,6 +192,7 @@ export class AgencyStore extends Store<AgencyNow> {
       else threads.set(known.id, advanced(known, event));
       if (event.type in STATUSES || event.type.startsWith("hitl.")) this.#ask.soon();
       if (isEnd(STATUSES[event.type])) this.#list.soon(); // what it has cost, with its children
+      if (known?.title === null && event.type === "run.started") this.#list.soon(); // what it is about
     }
     this.update({ threads });
   }

@@ -22,7 +22,6 @@ import type {
 } from "@/api/types";
 import { Refresh } from "@/live/refresh";
 import { eachFrame, Store } from "@/live/store";
-import { noteTitle } from "@/live/titles";
 
 /** So many of the latest events come at once; views that need all of them ask for the earlier ones. */
 const FIRST_EVENTS = 400;
@@ -173,7 +172,6 @@ export class ThreadStore extends Store<ThreadNow> {
     const envelope = run.runId ? await this.#source.run() : null;
     if (number < this.#newest) return;
     this.#newest = number;
-    noteTitle(this.id, state);
     const now = this.get();
     const sent = now.sent.filter(({ text, before }) => timesSaid(state, text) <= before);
     this.update({

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunEnvelope, ThreadEvent } from "@/api/types";
-import { activityNow, activityWords, cancelerWords, capabilityWords } from "@/run/facts";
+import { activityNow, activityWords, cancelerWords, capabilityWords, waitedMs } from "@/run/facts";
 import { Recording } from "@/testing/recording";
 
 type Activity = RunEnvelope["meta"]["activity"];
@@ -48,4 +48,15 @@ test("only what was used is told", () => {
     "prompt cache",
     "subagent worker",
   ]);
+});
+
+test("waiting is what is not work, until the run has ended", () => {
+  const at = (type: string, second: number, runId = "r") =>
+    ({ type, data: { runId }, ts: new Date(1_000 * second).toISOString() }) as unknown as ThreadEvent;
+  const envelope = { runId: "r" } as unknown as RunEnvelope;
+  const events = [at("run.started", 1, "earlier"), at("run.started", 10), at("run.paused", 12)];
+  expect(waitedMs({ envelope, log: { events, before: 0 } }, 2_000, 60_000)).toBe(48_000);
+  const ended = [...events, at("agent.completed", 30)];
+  expect(waitedMs({ envelope, log: { events: ended, before: 0 } }, 3_000, 90_000)).toBe(17_000);
+  expect(waitedMs({ envelope, log: { events: [], before: 9 } }, 0, 60_000)).toBe(0);
 });

@@ -22,6 +22,17 @@ export function activityNow({ envelope, log, run }: Pick<ThreadNow, "envelope" |
   return { ...known, heartbeatAt };
 }
 
+const ENDS = new Set(["agent.completed", "agent.error", "run.canceled"]);
+
+/** How long a run has waited rather than worked, as far as its events are here; `worked` is how long it has worked. */
+export function waitedMs({ envelope, log }: Pick<ThreadNow, "envelope" | "log">, worked: number, now: number): number {
+  const own = log.events.filter(({ data }) => envelope !== null && data.runId === envelope.runId);
+  const began = own.find(({ type }) => type === "run.started");
+  if (!began) return 0;
+  const ended = own.findLast(({ type }) => ENDS.has(type));
+  return Math.max(0, (ended ? Date.parse(ended.ts) : now) - Date.parse(began.ts) - worked);
+}
+
 export function activityWords({ kind, tool }: Activity): string {
   switch (kind) {
     case "streaming":

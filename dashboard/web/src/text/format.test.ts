@@ -13,6 +13,7 @@ describe("words for amounts", () => {
       "2 d 7 h",
     ]);
     expect([null, 0, 0.0123, 1.5].map(money)).toEqual(["cost unknown", "$0.00", "$0.012", "$1.50"]);
+    expect([0.00006, 0.5, 0.0999, 1e-9].map(money)).toEqual(["$0.00006", "$0.50", "$0.10", "< $0.000001"]);
     expect([1, 2_048, 5_242_880].map(bytes)).toEqual(["1 byte", "2.0 kB", "5.0 MB"]);
     expect([count(1, "call waits", "calls wait"), count(2, "turn")]).toEqual(["1 call waits", "2 turns"]);
   });

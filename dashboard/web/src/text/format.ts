@@ -60,10 +60,15 @@ export function duration(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+const LEAST_USD = 0.000_001;
+
 /** A cost in US dollars, to what matters of it; null is unknown. */
 export function money(usd: number | null): string {
   if (usd === null) return "cost unknown";
-  return usd >= 1 || usd === 0 ? `$${usd.toFixed(2)}` : `$${Number(usd.toPrecision(2))}`;
+  if (usd >= 1 || usd === 0) return `$${usd.toFixed(2)}`;
+  if (usd < LEAST_USD) return `< $${LEAST_USD.toFixed(6)}`;
+  const places = Math.max(2, 1 - Math.floor(Math.log10(usd)));
+  return `$${usd.toFixed(places).replace(/(\.\d\d\d*?)0+$/, "$1")}`;
 }
 
 export function number(n: number): string {

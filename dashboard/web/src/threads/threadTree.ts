@@ -44,13 +44,8 @@ function byAge({ thread: a }: TreeNode, { thread: b }: TreeNode): number {
 }
 
 /** The rows to show: those that are wanted with their ancestors, and nothing below what is closed. */
-export function rows(
-  roots: readonly TreeNode[],
-  closed: ReadonlySet<string>,
-  wanted: Wanted,
-  titles: ReadonlyMap<string, string> = new Map(),
-): Row[] {
-  const matches = matcher(wanted, titles);
+export function rows(roots: readonly TreeNode[], closed: ReadonlySet<string>, wanted: Wanted): Row[] {
+  const matches = matcher(wanted);
   const shown: Row[] = [];
   const walk = (node: TreeNode, depth: number): boolean => {
     const at = shown.length;
@@ -67,16 +62,13 @@ export function rows(
   return shown;
 }
 
-function matcher(
-  { search, filter }: Wanted,
-  titles: ReadonlyMap<string, string>,
-): ((thread: ThreadSummary) => boolean) | null {
+function matcher({ search, filter }: Wanted): ((thread: ThreadSummary) => boolean) | null {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0 && filter === "all") return null;
   return (thread) => {
     if (filter !== "all" && filterOf(thread.status, thread.reason) !== filter) return false;
     if (words.length === 0) return true;
-    const text = `${thread.agentType} ${thread.id} ${thread.status} ${titles.get(thread.id) ?? ""}`.toLowerCase();
+    const text = `${thread.agentType} ${thread.id} ${thread.status} ${thread.title ?? ""}`.toLowerCase();
     return words.every((word) => text.includes(word));
   };
 }

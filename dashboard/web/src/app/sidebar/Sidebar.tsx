@@ -21,6 +21,7 @@ import { secret } from "@/api/secret";
 import type { Agency } from "@/api/types";
 import { AgencySwitcher } from "@/app/sidebar/AgencySwitcher";
 import { NotifyButton } from "@/app/sidebar/NotifyButton";
+import { SearchHits } from "@/app/sidebar/SearchHits";
 import css from "@/app/sidebar/Sidebar.module.css";
 import { ThreadTree } from "@/app/sidebar/ThreadTree";
 import { useAgency } from "@/live/hooks";
@@ -152,7 +153,7 @@ function Threads({ agency, route, onNewThread }: { agency: string; route: Route;
             type="search"
             id="thread-search"
             aria-label="Search threads"
-            placeholder="Search agents, ids, titles"
+            placeholder="Search titles and messages"
             value={search}
             onChange={(event) => setSearch(event.target.value)}
             onKeyDown={(event) => {
@@ -181,6 +182,7 @@ function Threads({ agency, route, onNewThread }: { agency: string; route: Route;
       ) : (
         <p className={`${css.none} faint grow`}>{loaded ? "No threads yet." : ""}</p>
       )}
+      {loaded && <SearchHits agency={agency} search={search} />}
     </>
   );
 }

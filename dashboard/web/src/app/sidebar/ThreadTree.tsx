@@ -3,8 +3,6 @@ import { ChevronRightIcon } from "lucide-react";
 import { type KeyboardEvent, memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { ThreadSummary } from "@/api/types";
 import css from "@/app/sidebar/ThreadTree.module.css";
-import { useStore } from "@/live/store";
-import { titles } from "@/live/titles";
 import { Link, navigate } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, money, statusOf } from "@/text/format";
@@ -27,11 +25,10 @@ interface Props {
 export function ThreadTree({ agency, threads, current, search, filter }: Props) {
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
   const [focused, setFocused] = useState<string | null>(null);
-  const known = useStore(titles);
   const scroller = useRef<HTMLDivElement>(null);
   const wantsFocus = useRef(false);
   const roots = useMemo(() => tree(threads.values()), [threads]);
-  const shown = useMemo(() => rows(roots, closed, { search, filter }, known), [roots, closed, search, filter, known]);
+  const shown = useMemo(() => rows(roots, closed, { search, filter }), [roots, closed, search, filter]);
   const list = useVirtualizer({
     count: shown.length,
     getScrollElement: () => scroller.current,
@@ -105,7 +102,7 @@ export function ThreadTree({ agency, threads, current, search, filter }: Props) 
               key={key}
               row={row}
               top={start}
-              title={known.get(row.thread.id)}
+              title={row.thread.title}
               href={to.thread(agency, row.thread.id)}
               current={row.thread.id === current}
               reached={index === reached}
@@ -129,7 +126,7 @@ function parentOf(shown: readonly Row[], at: number): number {
 interface RowProps {
   row: Row;
   top: number;
-  title: string | undefined;
+  title: string | null;
   href: string;
   current: boolean;
   reached: boolean;

@@ -5,6 +5,7 @@ import {
   GitForkIcon,
   LinkIcon,
   PauseIcon,
+  PencilIcon,
   PlayIcon,
   RotateCcwIcon,
   SquareIcon,
@@ -22,6 +23,7 @@ import { count, duration, isActive, money, number, total } from "@/text/format";
 import { ancestors } from "@/threads/threadTree";
 import { Confirm } from "@/ui/Confirm";
 import { Menu } from "@/ui/Menu";
+import { NameDialog } from "@/ui/NameDialog";
 import { Status } from "@/ui/Status";
 import { UnattendedMark } from "@/ui/UnattendedMark";
 import { useNow } from "@/ui/useNow";
@@ -32,7 +34,7 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
   const agencyStore = useAgencyStore(agency);
   const { threads } = useAgency(agency);
   const now = useThread(agency, thread);
-  const [deleting, setDeleting] = useState(false);
+  const [dialog, setDialog] = useState<"delete" | "rename" | null>(null);
   const summary = threads.get(thread);
   const run = now.run ?? (summary ? { status: summary.status, reason: summary.reason } : null);
   const path = ancestors(threads, thread).reverse();
@@ -60,6 +62,11 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
           </span>
         ))}
         <h1>{now.state?.agentType ?? summary?.agentType ?? "…"}</h1>
+        {summary?.title && (
+          <button type="button" className={css.title} title="Rename the thread" onClick={() => setDialog("rename")}>
+            {summary.title}
+          </button>
+        )}
         {run && <Status status={run.status} reason={run.reason} />}
         <UnattendedMark tools={now.state?.unattendedTools ?? []} />
         {origin && (
@@ -120,6 +127,7 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
           align="right"
           button={<EllipsisIcon />}
           items={[
+            { label: "Rename …", icon: <PencilIcon />, act: () => setDialog("rename") },
             {
               label: "Fork",
               hint: "A new thread with all that was said here.",
@@ -133,15 +141,15 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
             },
             { label: "Copy the id", icon: <CopyIcon />, act: () => void navigator.clipboard.writeText(thread) },
             "line",
-            { label: "Delete …", icon: <Trash2Icon />, danger: true, act: () => setDeleting(true) },
+            { label: "Delete …", icon: <Trash2Icon />, danger: true, act: () => setDialog("delete") },
           ]}
         />
       </div>
-      {deleting && (
+      {dialog === "delete" && (
         <Confirm
           title="Delete the thread"
           deed="Delete"
-          onClose={() => setDeleting(false)}
+          onClose={() => setDialog(null)}
           act={async () => {
             await api.deleteThread(agency, thread);
             navigate(to.agency(agency), { replace: true });
@@ -150,6 +158,20 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
         >
           Its messages, events and files go with it, and so do all threads below it. This cannot be undone.
         </Confirm>
+      )}
+      {dialog === "rename" && (
+        <NameDialog
+          title="Rename the thread"
+          label="Title"
+          name={summary?.title ?? ""}
+          deed="Rename"
+          optional
+          hint="Empty gives the thread its own title back."
+          act={async (title) => {
+            agencyStore.put(await api.renameThread(agency, thread, title || null));
+          }}
+          onClose={() => setDialog(null)}
+        />
       )}
     </header>
   );
@@ -164,7 +186,7 @@ function Figures({ now: { envelope, state, run, loadedAt } }: { now: ThreadNow }
     count(turns, "turn"),
     `${number(total(tokensUsed))} tokens`,
     money(costUsd),
-    duration(durationMs + going),
+    `${duration(durationMs + going)} of work`,
     model ?? state?.model ?? "",
     ...(attempts.length ? [count(attempts.length, "failed attempt")] : []),
   ];

@@ -9,6 +9,7 @@ import css from "@/ui/ListAndEditor.module.css";
 import { Refusal } from "@/ui/Refusal";
 import { UnattendedMark } from "@/ui/UnattendedMark";
 import { blueprintOf, type Draft, draftOf, NEW } from "@/views/blueprints/draft";
+import { Resolved } from "@/views/blueprints/Resolved";
 
 interface Props {
   agency: string;
@@ -92,6 +93,7 @@ export function BlueprintForm({ agency, blueprint, onSaved, onDeleted }: Props) 
           <input value={draft.tags} spellCheck={false} onChange={(event) => set("tags", event.target.value)} />
         </label>
       </div>
+      <Resolved agency={agency} draft={draft} onTags={(tags) => set("tags", tags)} />
       <div className={css.pair}>
         <Choice
           label="Status"

@@ -78,7 +78,23 @@ export function draftOf(blueprint: Blueprint): Draft {
   };
 }
 
-const words = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
+/** As much of a draft as says which tools and middleware its agent gets; null while that cannot be read. */
+export function resolvableOf(draft: Draft): BlueprintChange | null {
+  try {
+    const name = draft.name || "draft";
+    return blueprintOf({ ...draft, name, prompt: draft.prompt.trim() ? draft.prompt : "(none yet)" });
+  } catch {
+    return null;
+  }
+}
+
+/** The tags of a draft with one more, or without one that it has. */
+export function toggledTag(tags: string, tag: string): string {
+  const known = words(tags);
+  return (known.includes(tag) ? known.filter((each) => each !== tag) : [...known, tag]).join(", ");
+}
+
+export const words = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
 
 /** The blueprint that a draft says; what cannot be one is thrown as a problem that says what would be right. */
 export function blueprintOf(draft: Draft): BlueprintChange {

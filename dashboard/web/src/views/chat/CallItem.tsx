@@ -4,6 +4,7 @@ import { useThread, useThreadSummary } from "@/live/hooks";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { Section } from "@/run/Section";
+import { planBrief, TodoList, todosOf } from "@/run/TodoList";
 import { CallTraces } from "@/run/Traces";
 import { brief, duration, money, pretty, statusOf, type Tone } from "@/text/format";
 import { Loading } from "@/ui/Empty";
@@ -51,6 +52,7 @@ export function CallItem({ agency, thread, call }: { agency: string; thread: str
   const { verdict } = call;
   const [tone, told] =
     verdict && call.state === "done" ? (NOT_RUN[verdict.decision] ?? STATES.done) : STATES[call.state];
+  const todos = todosOf(call.name, call.args);
   const words = call.state === "running" && call.waitsFor ? `waits for ${call.waitsFor}` : told;
   return (
     <li className={css.call} data-call={call.state}>
@@ -58,14 +60,18 @@ export function CallItem({ agency, thread, call }: { agency: string; thread: str
         <summary className={css.line}>
           <ChevronRightIcon size={12} />
           <code className={css.name}>{call.name}</code>
-          <span className={css.brief}>{brief(verdict?.args ?? call.args)}</span>
+          <span className={css.brief}>{todos ? planBrief(todos) : brief(verdict?.args ?? call.args)}</span>
           {verdict && <span className="tag">{verdictIn(verdict)}</span>}
           <Took call={call} />
           <Mark tone={tone}>{words}</Mark>
         </summary>
         <div className={css.inside}>
           {verdict?.args != null && <Section title="Arguments that ran" text={pretty(verdict.args)} />}
-          <Section title={verdict?.args != null ? "Arguments as proposed" : "Arguments"} text={pretty(call.args)} />
+          {todos ? (
+            <TodoList todos={todos} />
+          ) : (
+            <Section title={verdict?.args != null ? "Arguments as proposed" : "Arguments"} text={pretty(call.args)} />
+          )}
           {call.result !== null && <Section title="Result" text={call.result} />}
           {open && call.isLatest && call.state !== "planned" && (
             <CallTraces agency={agency} thread={thread} call={call.id} changed={call.state} />

@@ -5,11 +5,11 @@ import { lastSeq } from "@/api/log";
 import { editState } from "@/api/threads";
 import type { Todo } from "@/api/types";
 import { useThreadStore } from "@/live/hooks";
+import { TODO_WORDS } from "@/run/TodoList";
 import { Dialog } from "@/ui/Dialog";
 import { IconButton } from "@/ui/IconButton";
 import { Refusal } from "@/ui/Refusal";
 import css from "@/views/chat/SidePanel.module.css";
-import { TODO_WORDS } from "@/views/chat/todoWords";
 
 interface Props {
   agency: string;

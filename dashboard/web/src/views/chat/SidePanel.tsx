@@ -1,16 +1,16 @@
-import { CheckIcon, FileIcon } from "lucide-react";
+import { FileIcon } from "lucide-react";
 import type { Limits, RunEnvelope } from "@/api/types";
 import { useAgency } from "@/live/hooks";
 import type { ThreadNow } from "@/live/thread";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
-import { activityNow, activityWords, cancelerWords, capabilityWords, sourceWords } from "@/run/facts";
+import { activityNow, activityWords, cancelerWords, capabilityWords, sourceWords, waitedMs } from "@/run/facts";
+import { TodoList } from "@/run/TodoList";
 import { count, duration, isActive, money, number, statusOf, total } from "@/text/format";
 import { Dot } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 import { PlanEditor } from "@/views/chat/PlanEditor";
 import css from "@/views/chat/SidePanel.module.css";
-import { TODO_WORDS } from "@/views/chat/todoWords";
 
 /** Beside the chat: the plan as it is worked off, the run and its limits, subagents and files. */
 export function SidePanel({ agency, thread, now }: { agency: string; thread: string; now: ThreadNow }) {
@@ -29,17 +29,7 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
           {state?.todos && <PlanEditor agency={agency} thread={thread} todos={todos} />}
         </h2>
         {todos.length === 0 && <p className="faint">No plan yet.</p>}
-        <ol className={css.plan}>
-          {todos.map((todo, at) => (
-            <li key={at} data-status={todo.status}>
-              <span className={css.mark} aria-hidden="true">
-                {todo.status === "completed" && <CheckIcon size={11} />}
-              </span>
-              <span>{todo.content}</span>
-              <span className="unseen"> ({TODO_WORDS[todo.status ?? "pending"]})</span>
-            </li>
-          ))}
-        </ol>
+        <TodoList todos={todos} />
       </section>
       <RunSection agency={agency} now={now} />
       {unavailable.length > 0 && (
@@ -106,6 +96,7 @@ function RunSection({ agency, now }: { agency: string; now: ThreadNow }) {
   const allowed: Limits = blueprints.find((each) => each.name === state?.agentType)?.limits ?? {};
   const going = run?.status === "running" ? Math.max(0, clock - loadedAt) : 0;
   const below = total(children.tokensUsed);
+  const waited = waitedMs(now, durationMs + going, clock);
   return (
     <section>
       <h2 className="title">{isActive(run?.status) ? "Run" : "Last run"}</h2>
@@ -121,12 +112,20 @@ function RunSection({ agency, now }: { agency: string; now: ThreadNow }) {
         />
         <Figure name="Cost" value={money(costUsd)} used={costUsd ?? 0} of={allowed.costUsd} show={money} />
         <Figure
-          name="Time"
+          name="Working time"
           value={duration(durationMs + going)}
           used={durationMs + going}
           of={allowed.timeMs}
           show={duration}
+          more="Models, tools and middleware at work. Limits count this, and not the waiting."
         />
+        {waited >= 1_000 && (
+          <Figure
+            name="Waiting"
+            value={duration(waited)}
+            more="For a person, for subagents, for the outside, or for a paused run to be resumed."
+          />
+        )}
         {below > 0 && <Figure name="Of subagents" value={`${number(below)} tokens · ${money(children.costUsd)}`} />}
         <Figure name="Model" value={model ?? state?.model ?? ""} />
         <RunFacts agency={agency} now={now} envelope={envelope} />

@@ -39,6 +39,6 @@ export function Lineage({ agency, thread }: { agency: string; thread: string }) 
   );
 }
 
-function nameOf(thread: { agentType: string } | undefined, id: string): string {
-  return thread ? `${thread.agentType} (${id.slice(-6)})` : id;
+function nameOf(thread: { agentType: string; title: string | null } | undefined, id: string): string {
+  return thread ? `${thread.agentType}: ${thread.title ?? id}` : id;
 }

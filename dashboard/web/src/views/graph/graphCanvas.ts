@@ -6,7 +6,7 @@ import { SIGNS } from "@/run/words";
 import type { Drawing, Drawn } from "@/views/graph/folding";
 import { isFold } from "@/views/graph/folding";
 import { detour, type Position, segments } from "@/views/graph/layout";
-import { styleOf } from "@/views/graph/style";
+import { FONT, styleOf, TEXT_WIDTH } from "@/views/graph/style";
 
 const LABEL_CHARS = 21;
 const MARGIN = 28;
@@ -187,12 +187,23 @@ function dataOf(node: Drawn): { id: string; kind: string; status: string; text: 
 function textOf(node: Drawn): string {
   if (isFold(node)) return `${node.label}\n${node.detail}`;
   if (node.kind === "tick") return `${node.step}`;
-  const first = cut(`${SIGNS[node.status]}${node.label}`);
-  return node.detail && node.kind !== "child" ? `${first}\n${cut(node.detail)}` : first;
+  const bold = node.kind === "run";
+  const first = cut(`${SIGNS[node.status]}${node.label}`, bold);
+  return node.detail && node.kind !== "child" ? `${first}\n${cut(node.detail, bold)}` : first;
 }
 
-function cut(text: string): string {
-  return text.length > LABEL_CHARS ? `${text.slice(0, LABEL_CHARS - 1)}…` : text;
+let pen: CanvasRenderingContext2D | null | undefined;
+
+/** As much of a text as fits into a node, in one line. */
+function cut(text: string, bold: boolean): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  if (pen === undefined) pen = document.createElement("canvas").getContext("2d");
+  if (!pen) return line.length > LABEL_CHARS ? `${line.slice(0, LABEL_CHARS - 1)}…` : line;
+  pen.font = `${bold ? 600 : 400} ${FONT}px ${getComputedStyle(document.body).fontFamily}`;
+  if (pen.measureText(line).width <= TEXT_WIDTH) return line;
+  let shown = line.slice(0, 2 * LABEL_CHARS);
+  while (shown && pen.measureText(`${shown}…`).width > TEXT_WIDTH) shown = shown.slice(0, -1);
+  return `${shown.trimEnd()}…`;
 }
 
 /** How an edge goes that does not simply lead to the right. */

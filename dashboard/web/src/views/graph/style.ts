@@ -4,7 +4,8 @@ import type { StylesheetJson } from "cytoscape";
 import { resolvedColor } from "@/ui/theme";
 import { NODE_WIDTH } from "@/views/graph/layout";
 
-const FONT = 12;
+export const FONT = 12;
+export const TEXT_WIDTH = NODE_WIDTH - 12;
 
 export function styleOf(font: string): StylesheetJson {
   const color = resolvedColor;
@@ -31,7 +32,7 @@ export function styleOf(font: string): StylesheetJson {
         "text-valign": "center",
         "text-halign": "center",
         "text-wrap": "wrap",
-        "text-max-width": `${NODE_WIDTH - 6}px`,
+        "text-max-width": `${NODE_WIDTH}px`,
         "min-zoomed-font-size": 5,
       },
     },

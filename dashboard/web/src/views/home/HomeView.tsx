@@ -1,7 +1,5 @@
 import { useMemo } from "react";
 import { useAgency } from "@/live/hooks";
-import { useStore } from "@/live/store";
-import { titles } from "@/live/titles";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
 import { ago, count, money, short, total } from "@/text/format";
@@ -12,13 +10,13 @@ import { PageHead } from "@/ui/PageHead";
 import { Status } from "@/ui/Status";
 import { useNow } from "@/ui/useNow";
 import css from "@/views/home/HomeView.module.css";
+import { StatisticsSection } from "@/views/home/StatisticsSection";
 
 const RECENT = 8;
 
 /** An agency at a glance: what goes on, what waits, and the way to begin something. */
 export default function HomeView({ agency, onNewThread }: { agency: string; onNewThread(): void }) {
   const { threads, approvals, loaded, connection, problem } = useAgency(agency);
-  const known = useStore(titles);
   const now = useNow(60_000);
   const counts = useMemo(() => tally(threads.values()), [threads]);
   const recent = useMemo(
@@ -48,7 +46,7 @@ export default function HomeView({ agency, onNewThread }: { agency: string; onNe
   return (
     <>
       <PageHead title="Overview" />
-      <div className="page scroll">
+      <div className={`page scroll ${css.page}`}>
         <div className={css.figures}>
           <Figure label="running" value={short(counts.running)} tone={counts.running ? "running" : undefined} />
           <Figure
@@ -62,6 +60,7 @@ export default function HomeView({ agency, onNewThread }: { agency: string; onNe
           <Figure label="tokens" value={short(spent.tokens)} href={to.page(agency, "settings")} />
           <Figure label="spent" value={money(spent.cost)} href={to.page(agency, "settings")} />
         </div>
+        <StatisticsSection agency={agency} />
         <div className={css.columns}>
           <section className="card" aria-labelledby="start-title">
             <h2 id="start-title" className={css.heading}>
@@ -87,7 +86,7 @@ export default function HomeView({ agency, onNewThread }: { agency: string; onNe
                   <Link href={to.thread(agency, thread.id)}>
                     <span className={css.first}>
                       <strong>{thread.agentType}</strong>
-                      <span className="cut soft grow">{known.get(thread.id) ?? thread.id}</span>
+                      <span className="cut soft grow">{thread.title ?? thread.id}</span>
                       <span className="faint num">
                         {ago(thread.updatedAt, Math.max(now, Date.parse(thread.updatedAt)))}
                       </span>

@@ -6,6 +6,7 @@ import { dateTime } from "@/text/format";
 import { PageHead } from "@/ui/PageHead";
 import { KeysCard } from "@/views/settings/KeysCard";
 import { PolicyCard } from "@/views/settings/PolicyCard";
+import { ProvidersCard } from "@/views/settings/ProvidersCard";
 import css from "@/views/settings/SettingsView.module.css";
 import { UsageCard } from "@/views/settings/UsageCard";
 
@@ -36,6 +37,7 @@ export default function SettingsView({ agency }: { agency: string }) {
         )}
         <UsageCard agency={agency} />
         <PolicyCard agency={agency} />
+        <ProvidersCard agency={agency} />
         <KeysCard agency={agency} />
         {dialog === "rename" && info && <RenameAgency agency={info} onClose={() => setDialog(null)} />}
         {dialog === "delete" && info && <DeleteAgency agency={info} onClose={() => setDialog(null)} />}

@@ -17,7 +17,9 @@ import css from "@/views/timeline/TimelineView.module.css";
 const ROW = 26;
 const ZOOM = 2;
 const ZOOM_MOST = 64;
-const MARKS = 7;
+/** A mark with its words takes so much of the axis. */
+const MARK_WIDTH = 92;
+const MARKS_LEAST = 2;
 
 export default function TimelineView({ agency, thread }: ThreadViewProps) {
   const { events, complete } = useThreadEvents(agency, thread);
@@ -129,11 +131,22 @@ const placed = (scale: Scale, from: number, to: number) => ({
 });
 
 function Axis({ scale, zoom, gaps }: { scale: Scale; zoom: number; gaps: readonly Gap[] }) {
-  const shown = useMemo(() => marks(scale, MARKS * zoom), [scale, zoom]);
+  const lane = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const node = lane.current;
+    if (!node || typeof ResizeObserver === "undefined") return;
+    const observer = new ResizeObserver(() => setWidth(node.clientWidth));
+    observer.observe(node);
+    return () => observer.disconnect();
+  }, []);
+  // The lane grows with the zoom; until it is measured it is as wide as a desk's.
+  const most = Math.max(MARKS_LEAST, Math.floor((width || 640 * zoom) / MARK_WIDTH));
+  const shown = useMemo(() => marks(scale, most), [scale, most]);
   return (
     <div className={css.axis} aria-hidden="true">
       <div className={css.corner}>{clock(scale.begin)}</div>
-      <div className={css.marks}>
+      <div className={css.marks} ref={lane}>
         {scale.pauses.map(({ from, to }) => (
           <span
             key={from}
