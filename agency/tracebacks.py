@@ -36,8 +36,13 @@ def stack_of(error: BaseException) -> str:
 
 
 def log_failure(log: logging.Logger, what: str, error: BaseException) -> None:
-    """Log that other people's code has failed, with its stack."""
-    log.error("%s", what, exc_info=(type(error), error, _theirs(error.__traceback__)))
+    """Log that other people's code has failed, with its stack. Whatever the program's handlers are, they write the text
+    that may be stored: without the values of secrets, and in characters that can be written."""
+    if log.isEnabledFor(logging.ERROR):
+        raised = (type(error), error, _theirs(error.__traceback__))
+        record = log.makeRecord(log.name, logging.ERROR, __file__, 0, "%s", (what,), raised)
+        record.exc_text = stack_of(error)
+        log.handle(record)
 
 
 def log_stack(log: logging.Logger, what: str, stack: str) -> None:

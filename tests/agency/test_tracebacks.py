@@ -29,8 +29,9 @@ from agency import (
 )
 from agency.captured import HEAD_CHARS, TAIL_CHARS, Recording
 from agency.models.interface import OnDelta
+from agency.secrets import remember
 from agency.testing import ScriptedModel, call
-from agency.tracebacks import TRACEBACK_CHARS, bounded, stack_of
+from agency.tracebacks import TRACEBACK_CHARS, bounded, log_failure, stack_of
 from agency.turn.effects import ModelReply
 
 Build = Callable[..., tuple[LocalRuntime, ScriptedModel]]
@@ -282,3 +283,16 @@ def test_output_and_tracebacks_have_a_bound() -> None:
     except RuntimeError as error:
         text = stack_of(error)
     assert len(text) < TRACEBACK_CHARS + 100 and text.endswith("RuntimeError: at last\n")
+
+
+def test_what_is_logged_can_be_written_and_has_no_secret() -> None:
+    remember("sk-till-123456")
+    written = io.BytesIO()
+    log = logging.Logger("theirs")
+    log.addHandler(logging.StreamHandler(io.TextIOWrapper(written, encoding="utf-8", write_through=True)))
+    try:
+        raise ValueError("half a face \ud83d, and sk-till-123456")
+    except ValueError as error:
+        log_failure(log, "it failed", error)
+    text = written.getvalue().decode()
+    assert text.startswith("it failed\nTraceback") and "half a face ?" in text and "sk-till" not in text
