@@ -17,7 +17,18 @@ from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt
 from rich.console import Console
 from rich.table import Table
 
-from agency import AgentSystem, EventType, HookContext, Middleware, Plan, ToolCall, ToolContext, open_thread, tool
+from agency import (
+    AgentSystem,
+    EventType,
+    HookContext,
+    Middleware,
+    Plan,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    open_thread,
+    tool,
+)
 
 
 class BudgetConfig(BaseModel):
@@ -51,7 +62,7 @@ class Budget(Middleware[BudgetConfig]):
     async def on_tool_start(self, ctx: HookContext[BudgetConfig], call: ToolCall) -> None:
         price, left = ctx.config.prices.get(call.name, 0), ctx.config.granted - spent(ctx)
         if price > left:
-            raise ValueError(f"it costs {price} credits, and {left} are left")  # so the call does not run
+            raise ToolError(f"it costs {price} credits, and {left} are left")  # so the call does not run
         if price:  # committed together with the call's result: one that fails is free, and no crash charges twice
             ctx.store.execute("INSERT INTO expenses VALUES (?, ?)", (call.name, price))
 
@@ -77,7 +88,7 @@ async def slogan(product: str) -> str:
 async def poster(product: str) -> str:
     """Paint a poster."""
     if product == "soup":
-        raise ValueError("we do not sell soup")
+        raise ToolError("we do not sell soup")
     return f"a large picture of {product}"
 
 

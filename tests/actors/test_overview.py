@@ -31,7 +31,7 @@ from agency.store.since import CountedEvent
 
 BORN = "2025-01-01T00:00:00.000Z"
 SYSTEM = (
-    AgentSystem("demo:echo")
+    AgentSystem("demo:default")
     .add_agent(name="clerk", description="-", prompt="-")
     .add_agent(name="cook", description="-", prompt="-")
 )
