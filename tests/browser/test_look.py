@@ -51,6 +51,8 @@ VIEWS = {
     "events": "t/{thread}/events",
     "state": "t/{thread}/state",
     "cluster": "/cluster",
+    "compare": "compare?a={thread}&b={thread}",
+    "api": "/docs",
 }
 
 

@@ -40,8 +40,8 @@ def run(gateway: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a command against the gateway, in this process: what it prints on stdout. Its errors are raised."""
     monkeypatch.setenv("AGENCY_URL", gateway.url)
 
-    def run(*arguments: str) -> str:
-        done = CliRunner().invoke(app, arguments)
+    def run(*arguments: str, typed: str | None = None) -> str:
+        done = CliRunner().invoke(app, arguments, input=typed)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         assert done.exit_code == 0, done.output
@@ -289,6 +289,33 @@ def test_a_failed_run_is_tried_again(run: Any, bakery: Agency) -> None:
     run("cancel", thread.id)
     with pytest.raises(NotFound):
         run("retry", "nothing")
+
+
+def test_what_an_agent_keeps_is_edited(run: Any, bakery: Agency) -> None:
+    thread = bakery.create_thread("clerk", script(say("ready")))
+    thread.wait(timeout=30)
+    run("edit", thread.id, "todos", typed='[{"content": "bake"}]')
+    run("edit", thread.id, "/a.md", typed="rye")
+    kept = thread.state().state.model_extra or {}
+    assert (kept["todos"], kept["files"]) == ([{"content": "bake", "status": "pending"}], {"/a.md": "rye"})
+    run("edit", thread.id, "/a.md", "--delete")
+    assert thread.files() == ()
+    for part, problem in (("todos", "JSON list"), ("memory", "name `todos`")):
+        with pytest.raises(InvalidInput, match=problem):
+            run("edit", thread.id, part, typed="bake")
+
+
+def test_a_fork_is_compared_with_its_original(run: Any, bakery: Agency, ledger: Path) -> None:
+    thread = bakery.create_thread("clerk", script(say("rye")))
+    thread.wait(timeout=30)
+    fork = thread.fork(script(calls(noting(ledger, "one")), say("wheat")))
+    fork.wait(timeout=30)
+    found = json.loads(run("compare", thread.id, fork.id, "--json"))
+    assert (found["common"], [each["calls"] for each in found["threads"]]) == (2, [{}, {"note": 1}])
+    assert [each["thread"]["tokensUsed"]["input"] > 0 for each in found["threads"]] == [True, True]
+    shown = run("compare", thread.id, fork.id)
+    assert "the first 2 messages are the same" in shown and f"was forked from {thread.id}" in shown
+    assert "both have the same 2 messages" in run("compare", thread.id, thread.id)
 
 
 def completions(thread: Thread, count: int) -> list[Event]:

@@ -48,6 +48,7 @@ NOT_BUILT = """<!doctype html>
 @router.get("/")
 @router.get("/a/{address:path}")
 @router.get("/cluster")
+@router.get("/docs")
 async def dashboard(request: Request, address: str = "") -> Response:
     index = DIST / "index.html"
     if not index.is_file():

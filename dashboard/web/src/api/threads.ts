@@ -2,7 +2,8 @@
 
 import type { SearchQuery, ThreadQuery } from "@/api/agencyClient";
 import { client } from "@/api/client";
-import type { AnswerOf, BodyOf, Decision, JsonObject, NewThread, ThreadOperation } from "@/api/types";
+import { Problem } from "@/api/problem";
+import type { AgentState, AnswerOf, BodyOf, Decision, JsonObject, NewThread, ThreadOperation } from "@/api/types";
 
 const at = (agency: string, thread: string) => client.agency(agency).thread(thread);
 
@@ -44,9 +45,21 @@ export const liftLimits = operation("limits");
 export const decide = operation("approve");
 export const fork = operation("fork");
 
-/** Change what the agent keeps; `seq` is the latest event that is known here. */
-export const editState = (agency: string, thread: string, state: JsonObject, seq?: number) =>
-  at(agency, thread).editState(state, seq);
+/** Change what the agent keeps, if `part` of its state is still what the person began with. */
+export async function editState(
+  agency: string,
+  thread: string,
+  change: JsonObject,
+  part: (state: AgentState) => unknown,
+  begun: unknown,
+): Promise<void> {
+  const { seq } = await getThread(agency, thread); // so that nothing comes between the look and the change
+  const { state } = await getState(agency, thread);
+  if (JSON.stringify(part(state)) !== JSON.stringify(begun)) {
+    throw new Problem(409, "It has changed since you began. Take what is there, and change that.");
+  }
+  await at(agency, thread).editState(change, seq);
+}
 
 // What waits for a person.
 

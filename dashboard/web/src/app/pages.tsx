@@ -14,6 +14,8 @@ const SchedulesView = lazy(() => import("@/views/schedules/SchedulesView"));
 const ShelvesView = lazy(() => import("@/views/shelves/ShelvesView"));
 const PanelView = lazy(() => import("@/views/panels/PanelView"));
 const SettingsView = lazy(() => import("@/views/settings/SettingsView"));
+const ApiView = lazy(() => import("@/views/api/ApiView"));
+const CompareView = lazy(() => import("@/views/compare/CompareView"));
 const ClusterView = lazy(() => import("@/views/cluster/ClusterView"));
 
 export function pageFor(route: Route, list: readonly Agency[] | null, newThread: () => void): ReactNode {
@@ -22,12 +24,15 @@ export function pageFor(route: Route, list: readonly Agency[] | null, newThread:
       return list === null ? <Loading /> : list.length === 0 ? <Welcome /> : null;
     case "cluster":
       return <ClusterView />;
+    case "docs":
+      return <ApiView />;
     case "agency":
       return <HomeView key={route.agency} agency={route.agency} onNewThread={newThread} />;
     case "thread":
       return <ThreadPage agency={route.agency} thread={route.thread} tab={route.tab} />;
     case "page": {
       const { agency, page, item } = route;
+      if (page === "compare") return <CompareView key={agency} agency={agency} />;
       if (page === "inbox") return <InboxView key={agency} agency={agency} />;
       if (page === "blueprints") return <BlueprintsView key={agency} agency={agency} name={item} />;
       if (page === "schedules") return <SchedulesView key={agency} agency={agency} schedule={item} />;

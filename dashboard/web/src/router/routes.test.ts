@@ -5,6 +5,8 @@ describe("addresses", () => {
   it("lead to views and back", () => {
     expect(parse("/")).toEqual({ view: "start" });
     expect(parse("/cluster")).toEqual({ view: "cluster" });
+    expect(parse(to.docs())).toEqual({ view: "docs" });
+    expect(to.compare("a", "t1", "t2")).toBe("/a/a/compare?a=t1&b=t2");
     expect(parse(to.agency("a b"))).toEqual({ view: "agency", agency: "a b" });
     expect(parse(to.thread("a", "t/1"))).toEqual({ view: "thread", agency: "a", thread: "t/1", tab: "chat" });
     expect(parse(to.thread("a", "t", "graph"))).toEqual({ view: "thread", agency: "a", thread: "t", tab: "graph" });

@@ -9,6 +9,8 @@
 //   /a/{agency}/x/{name}.{panel}     a panel that a middleware brings
 //   /a/{agency}/settings             name, usage, budget, policy, keys
 //   /a/{agency}/t/{thread}[/{tab}]   a thread; without a tab, its chat
+//   /a/{agency}/compare?a=…&b=…      two threads side by side
+//   /docs                            the API
 //   /cluster                         hosts, and who lives where
 //
 // All of them are below the path at which the gateway is mounted. What a view has open besides (an event, a file, a search) is in the query, see `useQuery`.
@@ -18,12 +20,13 @@ import { BASE } from "@/router/base";
 export const TABS = ["chat", "graph", "timeline", "files", "events", "state"] as const;
 export type Tab = (typeof TABS)[number];
 
-const PAGES = ["inbox", "blueprints", "schedules", "shelves", "x", "settings"] as const;
+const PAGES = ["inbox", "blueprints", "schedules", "shelves", "x", "settings", "compare"] as const;
 export type AgencyPage = (typeof PAGES)[number];
 
 export type Route =
   | { view: "start" }
   | { view: "cluster" }
+  | { view: "docs" }
   | { view: "agency"; agency: string }
   | { view: "page"; agency: string; page: AgencyPage; item: string | null }
   | { view: "thread"; agency: string; thread: string; tab: Tab }
@@ -35,6 +38,7 @@ export function parse(pathname: string): Route {
   const [area, agency, kind, item, tab] = parts;
   if (area === undefined) return { view: "start" };
   if (area === "cluster" && parts.length === 1) return { view: "cluster" };
+  if (area === "docs" && parts.length === 1) return { view: "docs" };
   if (area !== "a" || agency === undefined) return { view: "lost" };
   if (kind === undefined) return { view: "agency", agency };
   if (kind === "t" && item !== undefined && parts.length <= 5) {
@@ -59,8 +63,11 @@ const joined = (...parts: string[]) => `${BASE}/${parts.map(encodeURIComponent).
 export const to = {
   start: () => `${BASE}/`,
   cluster: () => joined("cluster"),
+  docs: () => joined("docs"),
   agency: (agency: string) => joined("a", agency),
   page: (agency: string, page: AgencyPage, item?: string | null) => joined("a", agency, page, ...(item ? [item] : [])),
+  compare: (agency: string, a: string, b?: string | null) =>
+    `${joined("a", agency, "compare")}?${new URLSearchParams({ a, ...(b ? { b } : {}) })}`,
   thread: (agency: string, thread: string, tab: Tab = "chat") =>
     joined("a", agency, "t", thread, ...(tab === "chat" ? [] : [tab])),
 };

@@ -1,5 +1,6 @@
 import {
   BotIcon,
+  BracesIcon,
   CircleQuestionMarkIcon,
   ClockIcon,
   HouseIcon,
@@ -51,6 +52,10 @@ export function Sidebar({ list, agency, route, onNewThread, onHelp }: Props) {
         <Link className={css.place} href={to.cluster()} aria-current={route.view === "cluster" ? "page" : undefined}>
           <ServerIcon />
           Cluster
+        </Link>
+        <Link className={css.place} href={to.docs()} aria-current={route.view === "docs" ? "page" : undefined}>
+          <BracesIcon />
+          API
         </Link>
         <span className="grow" />
         <NotifyButton />

@@ -1,5 +1,6 @@
 import {
   ChevronRightIcon,
+  Columns2Icon as ColumnsIcon,
   CopyIcon,
   EllipsisIcon,
   GitForkIcon,
@@ -133,6 +134,12 @@ export function ThreadHead({ agency, thread }: { agency: string; thread: string 
               hint: "A new thread with all that was said here.",
               icon: <GitForkIcon />,
               act: () => void fork.run(),
+            },
+            {
+              label: "Compare …",
+              hint: origin ? "This fork beside its original." : "This thread beside another one.",
+              icon: <ColumnsIcon />,
+              act: () => navigate(origin ? to.compare(agency, origin.threadId, thread) : to.compare(agency, thread)),
             },
             {
               label: "Copy the link",

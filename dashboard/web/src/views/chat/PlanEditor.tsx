@@ -1,7 +1,6 @@
 import { PencilIcon, PlusIcon, XIcon } from "lucide-react";
 import { useState } from "react";
 import { useAction } from "@/api/hooks";
-import { lastSeq } from "@/api/log";
 import { editState } from "@/api/threads";
 import type { Todo } from "@/api/types";
 import { useThreadStore } from "@/live/hooks";
@@ -30,18 +29,14 @@ export function PlanEditor(props: Props) {
 
 function PlanDialog({ agency, thread, todos, onClose }: Props & { onClose(): void }) {
   const store = useThreadStore(agency, thread);
-  const [seq] = useState(() => lastSeq(store.get().log));
+  const [begun] = useState(todos);
   const [plan, setPlan] = useState<readonly Todo[]>(todos.length ? todos : [{ content: "", status: "pending" }]);
   const change = (at: number, todo: Partial<Todo>) =>
     setPlan(plan.map((each, n) => (n === at ? { ...each, ...todo } : each)));
   const save = useAction(async () => {
     const wanted = plan.filter(({ content }) => content.trim());
-    await editState(
-      agency,
-      thread,
-      { todos: wanted.map(({ content, status }) => ({ content, status: status ?? "pending" })) },
-      seq,
-    );
+    const change = { todos: wanted.map(({ content, status }) => ({ content, status: status ?? "pending" })) };
+    await editState(agency, thread, change, (state) => state.todos, begun);
     store.refresh();
     onClose();
   });

@@ -24,10 +24,12 @@ export function SidePanel({ agency, thread, now }: { agency: string; thread: str
   return (
     <aside className={`${css.panel} scroll`} aria-label="Plan, run and files">
       <section>
-        <h2 className="title">
-          Plan {todos.length > 0 && <span className="faint num">{`${done} of ${todos.length}`}</span>}
+        <div className="row">
+          <h2 className="title grow">
+            Plan {todos.length > 0 && <span className="faint num">{`${done} of ${todos.length}`}</span>}
+          </h2>
           {state?.todos && <PlanEditor agency={agency} thread={thread} todos={todos} />}
-        </h2>
+        </div>
         {todos.length === 0 && <p className="faint">No plan yet.</p>}
         <TodoList todos={todos} />
       </section>

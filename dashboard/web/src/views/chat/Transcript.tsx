@@ -206,7 +206,7 @@ function Trouble({ now: { trouble, envelope, run } }: { now: ThreadNow }) {
     words = "The run was canceled. A new message begins another.";
   } else if (run?.status === "error") {
     const [error] = envelope?.errors ?? [];
-    if (error) words = `The run ended: ${error.message} (${error.code}). A new message begins another.`;
+    if (error) words = `The run ended: ${error.message} (${error.code}). Retry it, or write a message.`;
   }
   return (
     <p className={css.trouble} role="status" data-tone={run?.status === "canceled" ? "idle" : "bad"} hidden={!words}>

@@ -1,8 +1,6 @@
 import { useState } from "react";
 import { useAction } from "@/api/hooks";
-import { lastSeq } from "@/api/log";
 import { editState } from "@/api/threads";
-import { useThreadStore } from "@/live/hooks";
 import { Refusal } from "@/ui/Refusal";
 import css from "@/views/files/FileEditor.module.css";
 
@@ -14,20 +12,20 @@ interface Props {
   onSaved(): void;
 }
 
-/** Changes the text of one of the agent's files. The gateway refuses it while a run is at work, and if anything has
- * happened since the editing began. */
+/** Changes the text of one of the agent's files. The gateway refuses it while a run is at work, and if
+ * it has changed since the editing began. */
 export function FileEditor({ agency, thread, path, text, onSaved }: Props) {
-  const store = useThreadStore(agency, thread);
-  const seqNow = () => lastSeq(store.get().log);
-  const [begun, begin] = useState<{ text: string; seq: number | null }>(() => ({ text, seq: seqNow() }));
+  const [begun, begin] = useState(text);
   const [typed, type] = useState(text);
+  const [saved, setSaved] = useState(false);
   const save = useAction(async () => {
-    await editState(agency, thread, { files: { [path]: typed } }, begun.seq ?? seqNow());
-    begin({ text: typed, seq: null }); // what comes next of this is known to be ours
+    await editState(agency, thread, { files: { [path]: typed } }, (state) => state.files?.[path], begun);
+    begin(typed);
+    setSaved(true);
     onSaved();
   });
-  const again = () => {
-    begin({ text, seq: seqNow() });
+  const takeTheirs = () => {
+    begin(text);
     type(text);
   };
   return (
@@ -39,16 +37,26 @@ export function FileEditor({ agency, thread, path, text, onSaved }: Props) {
         void save.run();
       }}
     >
-      <textarea aria-label="Text" spellCheck={false} value={typed} onChange={(event) => type(event.target.value)} />
+      <textarea
+        aria-label="Text"
+        spellCheck={false}
+        value={typed}
+        onChange={(event) => {
+          setSaved(false);
+          type(event.target.value);
+        }}
+      />
       <Refusal problem={save.problem} />
       <div className="row">
-        <button type="submit" className="button primary" disabled={save.busy || typed === begun.text}>
+        <button type="submit" className="button primary" disabled={save.busy || typed === begun}>
           Save
         </button>
-        <button type="button" className="button" disabled={save.busy} onClick={again}>
+        <button type="button" className="button" disabled={save.busy} onClick={takeTheirs}>
           Take what is there
         </button>
-        <span className="faint">The agent is told that you have changed the file.</span>
+        <span className="faint" role="status">
+          {saved ? "Saved. The agent is told so." : "The agent is told that you have changed the file."}
+        </span>
       </div>
     </form>
   );
