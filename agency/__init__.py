@@ -49,6 +49,7 @@ from agency.shelves.interface import ABSENT, ShelfEntry, ShelfInfo, ShelfItem, S
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
 from agency.thread.outside import Settlement
+from agency.thread.protocols import AnyThread, ThreadMaker
 from agency.thread.results import RunResult
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, RunEnvelope, RunState, ThreadState
@@ -77,6 +78,7 @@ __all__ = [
     "AgencyError",
     "AgentSystem",
     "Always",
+    "AnyThread",
     "Approve",
     "ApproveResult",
     "Aside",
@@ -162,6 +164,7 @@ __all__ = [
     "StateEditor",
     "StoreError",
     "Thread",
+    "ThreadMaker",
     "ThreadMetadata",
     "ThreadState",
     "Tool",

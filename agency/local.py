@@ -55,6 +55,7 @@ from agency.store.forking import find_origin, make_fork
 from agency.store.peek import glance, holds_thread
 from agency.store.sqlite import Storage
 from agency.thread.calls import perform
+from agency.thread.inbox import RunTerms
 from agency.thread.invocation import checked_invocation
 from agency.thread.openings import openings_of
 from agency.thread.results import RunResult, output_of
@@ -64,6 +65,7 @@ from agency.turn.state import Limits
 
 log = logging.getLogger(__name__)
 
+NO_TERMS = RunTerms()
 HOPELESS = (DefinitionError, HookFailed, InvalidInput, NewerStore, NotAThreadStore, NotFound)
 """What keeps a child from starting however often it is tried."""
 
@@ -72,7 +74,7 @@ class LocalRuntime:
     """The threads of one folder, each in its own file, run by this process.
 
         async with LocalRuntime(system, "data") as runtime:
-            thread = await runtime.create("support")
+            thread = await runtime.create_thread("support")
 
     Entering it wakes every thread that had something to do. A folder belongs to one process at a time: if a second one
     opens a thread, the first loses it (`StaleActivation`) and no harm is done.
@@ -136,12 +138,32 @@ class LocalRuntime:
                 except AgencyError as error:  # the others can work all the same; asking for this one will tell
                     log.warning("%s cannot be woken: %s", thread_id, error)
 
-    async def create(self, agent: str, *, thread_id: str | None = None) -> Thread:
-        """A new thread for an agent."""
+    async def create_thread(
+        self,
+        agent: str,
+        message: str | Message | Sequence[Message] = (),
+        *,
+        thread_id: str | None = None,
+        files: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        output_schema: OutputType | None = None,
+        **options: Unpack[RunOptionFields],
+    ) -> Thread:
+        """A new thread for an agent, at work at once if there is a message; `files` are texts by path. `limits`,
+        `output_schema` and the `options` are for its first run, as in `Thread.invoke`."""
+        schema = None if output_schema is None else self._system.note_output(output_schema)
+        first = checked_invocation(message, files=files, limits=limits, output_schema=schema, **options)
+        if not first.messages and first.terms != NO_TERMS:
+            raise InvalidInput("limits, an output schema and options are for a run: give the thread a message, too")
         new = self._new_id(thread_id)
         blueprint = self._blueprint(agent)
         self._kept.add(new)
-        return await self._awake(new, create=(_metadata(new, blueprint), blueprint))
+        thread = await self._awake(new, create=(_metadata(new, blueprint), blueprint))
+        if first.messages:
+            await thread.accept(first)
+        elif first.files:
+            await thread.put_files(first.files)
+        return thread
 
     async def fork(
         self,
@@ -372,7 +394,7 @@ async def _new_thread(system: AgentSystem, agent: str, folder: Path | str | None
         if folder is None:
             folder = stack.enter_context(TemporaryDirectory(prefix="agency-", ignore_cleanup_errors=True))
         async with LocalRuntime(system, folder) as runtime:
-            yield await runtime.create(agent)
+            yield await runtime.create_thread(agent)
 
 
 def _metadata(thread_id: str, blueprint: Blueprint) -> ThreadMetadata:

@@ -83,7 +83,7 @@ async def finish(thread: Thread) -> None:
 async def ours(model: str, folder: Path) -> float:
     """CPU milliseconds per model call of durable threads."""
     async with LocalRuntime(build(model), folder) as runtime:
-        threads = [await runtime.create("clerk") for _ in range(THREADS)]
+        threads = [await runtime.create_thread("clerk") for _ in range(THREADS)]
         began = time.process_time()
         await asyncio.gather(*(finish(thread) for thread in threads))
         return (time.process_time() - began) * 1000 / THREADS / CALLS

@@ -65,7 +65,7 @@ async def finish(thread: Thread) -> None:
 async def one_thread(folder: Path, trips: int, *, stock: bool = False) -> float:
     """Milliseconds per round trip of one run."""
     async with LocalRuntime(build(InstantModel(), trips, stock=stock), folder) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         began = time.perf_counter()
         await finish(thread)
         return (time.perf_counter() - began) * 1000 / trips
@@ -74,7 +74,7 @@ async def one_thread(folder: Path, trips: int, *, stock: bool = False) -> float:
 async def many_threads(folder: Path, threads: int, trips: int) -> float:
     """Round trips per second over all threads."""
     async with LocalRuntime(build(InstantModel(), trips), folder) as runtime:
-        awake = [await runtime.create("clerk") for _ in range(threads)]
+        awake = [await runtime.create_thread("clerk") for _ in range(threads)]
         began = time.perf_counter()
         await asyncio.gather(*(finish(thread) for thread in awake))
         return threads * trips / (time.perf_counter() - began)
@@ -100,12 +100,12 @@ async def growth(folder: Path, pairs: int) -> float:
             await finish(thread)
             return time.perf_counter() - began
 
-        old = await runtime.create("clerk")
+        old = await runtime.create_thread("clerk")
         await steps(old, 1_000)
         late, early = [], []
         for _ in range(pairs):
             late.append(await steps(old, 20))
-            early.append(await steps(await runtime.create("clerk"), 20))
+            early.append(await steps(await runtime.create_thread("clerk"), 20))
     return usual(late) / usual(early)
 
 
@@ -136,7 +136,7 @@ class Transactions:
 
 async def record(folder: Path, trips: int) -> Transactions:
     async with LocalRuntime(build(InstantModel(), trips), folder) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         transactions = Transactions(thread._store)
         await finish(thread)
         return transactions

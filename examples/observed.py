@@ -82,7 +82,7 @@ system = (
 async def work(folder: str) -> None:
     print("Until a person is needed:")
     async with LocalRuntime(system, folder) as runtime:
-        thread = await runtime.create("support")
+        thread = await runtime.create_thread("support")
         await thread.invoke("Where is order 7?")
         await thread.wait()
     print("After everything was closed and opened again, and approved:")

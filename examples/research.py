@@ -119,7 +119,7 @@ def shown(event: Event) -> str | None:
 
 async def research(folder: str, console: Console) -> None:
     async with LocalRuntime(system, folder) as runtime:
-        thread = await runtime.create("lead")
+        thread = await runtime.create_thread("lead")
         await thread.invoke(QUESTION)
         await follow(runtime, thread, console)
         files: Any = (await thread.state()).more["files"]

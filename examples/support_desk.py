@@ -97,7 +97,7 @@ def by_person(args: dict[str, Any]) -> Decision:
 
 async def serve_customers(folder: str, decide: Callable[[dict[str, Any]], Decision], console: Console) -> None:
     async with LocalRuntime(system, folder) as runtime:
-        threads = [await runtime.create("support") for _ in TICKETS]
+        threads = [await runtime.create_thread("support") for _ in TICKETS]
         for thread, ticket in zip(threads, TICKETS, strict=True):
             await thread.invoke(ticket)
         for thread, ticket in zip(threads, TICKETS, strict=True):

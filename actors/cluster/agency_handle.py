@@ -88,7 +88,7 @@ class AgencyHandle:
 
     async def create_thread(
         self,
-        agent_type: str,
+        agent: str,
         message: str | Message | Sequence[Message] = (),
         *,
         thread_id: str | None = None,
@@ -101,7 +101,7 @@ class AgencyHandle:
         """A new thread for an agent, at work at once if there is a message; `files` are text by path. `limits`,
         `output_schema` and the `options` (`RunOptions`) are in the place of the blueprint's, for that first run."""
         created = await self._calls.create_thread(
-            agent_type,
+            agent,
             self._connection.checked(message),
             thread_id=thread_id or new_thread_id(),
             request=request,

@@ -11,7 +11,7 @@ text at once if none came lately, and then at most once in 30 ms: faster than a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
 from agency.clock import now_ms
@@ -155,7 +155,7 @@ class Feed:
                 ignore()
         return not self.closed
 
-    async def read(self, after: int, *, follow: bool) -> AsyncIterator[Event]:
+    async def read(self, after: int, *, follow: bool) -> AsyncGenerator[Event, None]:
         """Every event after a seq and, if asked to follow, those to come, until the thread is closed."""
         reader = Reader(self, after)
         while not self.closed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -395,7 +395,7 @@ class Thread:
 
     # Looking at it.
 
-    def events(self, after: int = 0, *, follow: bool = True) -> AsyncIterator[Event]:
+    def events(self, after: int = 0, *, follow: bool = True) -> AsyncGenerator[Event, None]:
         """Every event after a seq, then those to come until the thread is closed, unless `follow` is False."""
         return self._feed.read(after, follow=follow)
 

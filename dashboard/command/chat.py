@@ -25,9 +25,10 @@ from rich.text import Text
 from agency.define.options import RunOptionFields
 from agency.errors import AgencyError, InvalidInput
 from agency.messages import Image, Message
+from agency.thread.protocols import AnyThread
 from agency.thread.views import RunEnvelope
 from dashboard.command.run import ENDS_WITH, WAITS, cancel_run, print_result, what_was_used
-from dashboard.command.terminal.backends import Backend, BackendThread
+from dashboard.command.terminal.backends import Backend
 from dashboard.command.terminal.console import DataDir, IsDemo, SystemOption, app, complain, err
 from dashboard.command.terminal.display import RunDisplay
 from dashboard.command.terminal.prompts import ApproveAll, AskAtTerminal, Decider, LeaveWaiting
@@ -94,7 +95,7 @@ class Chat:
         self._model = model
         self._resume = resume
         self._backend: tuple[AbstractAsyncContextManager[Backend], Backend] | None = None
-        self._thread: BackendThread | None = None
+        self._thread: AnyThread | None = None
         self._turns: list[tuple[str, RunEnvelope]] = []
         self._at_terminal = sys.stdin.isatty()
         self.code = 0
@@ -168,7 +169,7 @@ class Chat:
             self._thread = await backend.begin(self._agent, message, for_run)
         return await self._follow(backend, self._thread, everything=everything or (approving and not self._at_terminal))
 
-    async def _follow(self, backend: Backend, thread: BackendThread, *, everything: bool) -> RunEnvelope:
+    async def _follow(self, backend: Backend, thread: AnyThread, *, everything: bool) -> RunEnvelope:
         display = RunDisplay(Console(stderr=True))
         decider: Decider = AskAtTerminal(display) if self._at_terminal else LeaveWaiting()
         session = Session(backend, thread, display, ApproveAll() if everything else decider)

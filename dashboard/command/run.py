@@ -17,10 +17,11 @@ from rich.text import Text
 
 from agency.define.options import RunOptionFields, ToolFilter
 from agency.errors import InvalidInput, WrongState
+from agency.thread.protocols import AnyThread
 from agency.thread.views import RunEnvelope, RunStatus
 from agency.wire import read_json
 from dashboard.command.installation import DEMO
-from dashboard.command.terminal.backends import Backend, BackendThread
+from dashboard.command.terminal.backends import Backend
 from dashboard.command.terminal.console import AsJson, DataDir, IsDemo, SystemOption, app, err, out, print_json
 from dashboard.command.terminal.display import RunDisplay
 from dashboard.command.terminal.prompts import ApproveAll, AskAtTerminal, Decider, LeaveWaiting
@@ -153,7 +154,7 @@ async def _run(opening: AbstractAsyncContextManager[Backend], wanted: TaskOption
         return _tell(run, session, wanted, backend.name(root.id))
 
 
-async def _begin(backend: Backend, wanted: TaskOptions) -> BackendThread:
+async def _begin(backend: Backend, wanted: TaskOptions) -> AnyThread:
     if wanted.resume is not None:
         return await backend.resume(wanted.resume, wanted.task, wanted.for_run)
     assert wanted.task is not None
@@ -166,7 +167,7 @@ def _decider(wanted: TaskOptions, display: RunDisplay) -> Decider:
     return AskAtTerminal(display) if sys.stdin.isatty() else LeaveWaiting()
 
 
-async def cancel_run(backend: Backend, root: BackendThread) -> RunEnvelope:
+async def cancel_run(backend: Backend, root: AnyThread) -> RunEnvelope:
     err.print("canceling …")
     with suppress(WrongState):  # the run has ended
         await root.cancel()

@@ -124,7 +124,7 @@ async def test_readers_at_the_same_place_share_what_is_sent_and_everybody_gets_e
     system.add_agent(name="clerk", description="-", prompt="-")
     consumer, address = Consumer(), Address("bakery", "t")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         for number in range(50):
             consumer.follow(number, address, thread, 0)
         batches = [await consumer.pull()]

@@ -153,7 +153,7 @@ def test_wrong_options_are_refused_where_the_tool_is_defined(options: dict[str, 
 
 async def test_without_a_cluster_such_a_tool_simply_runs(tmp_path: Path, ledger: Path) -> None:
     async with LocalRuntime(system, tmp_path / "threads") as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke(script(calls(crunching("crunch", ledger, "x")), say("done")))
         assert (await thread.wait(PATIENCE)).data == "done"
     assert [pid for _, pid in noted(ledger, "end:x")] == [os.getpid()]

@@ -91,7 +91,7 @@ class Desk:
     async def run(self, **terms: Any) -> tuple[RunEnvelope, list[Mapping[str, Any]]]:
         """The run, and the data of its asides' events."""
         async with LocalRuntime(self.system(), self.folder) as runtime:
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             await thread.invoke("Which colour?", **terms)
             run = await thread.wait(PATIENCE)
             return run, await asked(thread)
@@ -245,7 +245,7 @@ async def test_what_a_canceled_aside_has_used_is_charged(desk: Desk) -> None:
 
     desk.model = ScriptedModel(hang, price=PRICE)
     async with LocalRuntime(desk.system(), desk.folder) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await asyncio.wait_for(reached.wait(), PATIENCE)
         await thread.cancel()
@@ -355,7 +355,7 @@ async def test_the_same_question_twice_is_two_asides(desk: Desk) -> None:
 async def test_a_hook_that_meets_a_used_up_budget_pauses_the_run(desk: Desk) -> None:
     clerk(desk, Summary())
     async with Thrifty(desk.system(), desk.folder) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         run = await thread.wait(PATIENCE)
         assert (run.status, run.errors[0].code) == ("paused", "ERR_AGENCY_TOKENS")
@@ -369,7 +369,7 @@ async def test_a_hook_that_meets_a_used_up_budget_pauses_the_run(desk: Desk) -> 
 async def test_a_limit_that_a_hook_meets_pauses_the_run_and_the_turn_asks_nothing_twice(desk: Desk) -> None:
     clerk(desk, Summary())
     async with LocalRuntime(desk.system(), desk.folder) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x", limits=Limits(tokens=110))
         run = await thread.wait(PATIENCE)
         assert (run.status, run.errors[0].code) == ("paused", "ERR_TOKEN_LIMIT")
@@ -394,7 +394,7 @@ async def test_a_sync_tool_asks_from_its_own_thread(tmp_path: Path) -> None:
     system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(line)}).add_tool(consult)
     system.add_agent(name="clerk", description="d", prompt="You are a clerk.")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         run = await thread.wait(PATIENCE)
         assert run.data == "green" and len(await asked(thread)) == 1
@@ -419,6 +419,6 @@ async def test_several_asides_of_one_call_are_asked_side_by_side(tmp_path: Path)
     system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(line)}).add_tool(consult)
     system.add_agent(name="clerk", description="d", prompt="You are a clerk.")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         assert (await thread.wait(PATIENCE)).data == "0, 1, 2"

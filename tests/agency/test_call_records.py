@@ -29,7 +29,7 @@ async def data_of(thread: Thread, kind: EventType) -> list[dict[str, JsonValue]]
 
 
 async def run(runtime: LocalRuntime) -> Thread:
-    thread = await runtime.create("clerk")
+    thread = await runtime.create_thread("clerk")
     await thread.invoke("go")
     assert (await thread.wait(PATIENCE)).status == "completed"
     return thread
@@ -133,7 +133,7 @@ async def test_a_call_is_found_while_it_waits_and_runs_and_has_ended_before_its_
     ]
     runtime, _ = build(script, give, hold)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await began.wait()
         found = [await thread.tool_call(each) for each in "abc"]
@@ -160,7 +160,7 @@ async def test_people_see_no_secret_and_the_arguments_that_a_person_gave(build: 
     )
     runtime._system.use(hitl)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         waiting = await thread.tool_call("c1")

@@ -42,7 +42,7 @@ def system_of(models: Mapping[str, ScriptedModel], **agent: object) -> AgentSyst
 async def ran(system: AgentSystem, folder: Path, message: str | Message = "go") -> Thread:
     runtime = LocalRuntime(system, folder)
     await runtime.__aenter__()
-    thread = await runtime.create("clerk")
+    thread = await runtime.create_thread("clerk")
     await thread.invoke(message)
     await thread.wait(PATIENCE)
     return thread
@@ -182,7 +182,7 @@ async def test_what_a_child_used_that_was_not_waited_for_any_more_is_counted_whe
                 told.append((progress.spent.cost_usd, progress.children.cost_usd))
 
     async with Listening(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         await eventually(lambda: told[-1] == (40.0, 20.0))
@@ -323,7 +323,7 @@ async def test_text_leaves_in_pieces_of_some_30_ms_and_whole(tmp_path: Path) -> 
             return ModelReply(text="".join(words), stop="stop")
 
     async with LocalRuntime(system_of({"a": Chatty([])}), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         deltas: list[str] = []
 
         async def follow() -> None:

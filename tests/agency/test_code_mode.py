@@ -55,7 +55,7 @@ async def test_code_is_run_its_output_is_read_and_its_state_is_handed_on(tmp_pat
         return CodeResult(output=f"ran {len(seen)}", state={"step": len(seen)})
 
     async with runtime_for(tmp_path, [f"Look:\n{CODE}", CODE, "It is done."], run) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "It is done."
         assert seen == [("fetch('a')\n", None), ("fetch('a')\n", {"step": 1})]
@@ -73,7 +73,7 @@ async def test_code_can_end_the_run(tmp_path: Path, ending: str) -> None:
         )
 
     async with runtime_for(tmp_path, [CODE], run) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         expected = ("completed", {"n": 7}, []) if ending == "submitted" else ("error", None, ["ERR_SUBMITTED"])
@@ -85,7 +85,7 @@ async def test_an_exception_in_the_code_is_output_for_the_model(tmp_path: Path) 
         raise ZeroDivisionError("division by zero")
 
     async with runtime_for(tmp_path, [CODE, "I see."], run) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "I see."
         assert "ZeroDivisionError" in (await thread.state()).messages[2].content
@@ -112,7 +112,7 @@ async def test_after_a_crash_the_code_runs_again_and_calls_that_had_ended_do_not
         return CodeResult(output="done")
 
     async with runtime_for(tmp_path, [CODE, "The end."], run, fetch, pay) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         await started(thread, "pay")
     async with runtime_for(tmp_path, [CODE, "The end."], run, fetch, pay) as runtime:
@@ -137,7 +137,7 @@ async def test_a_tool_that_waits_for_a_child_cannot_be_called_from_code(tmp_path
     system.add_agent(name="coder", description="Codes.", prompt="Write code.", mode="code")
     system.add_agent(name="other", description="d", prompt="p")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert "code cannot wait for this tool" in (await thread.state()).messages[2].content
@@ -154,7 +154,7 @@ async def test_tool_calls_of_the_model_itself_work_in_code_mode_too(tmp_path: Pa
 
     runtime = runtime_for(tmp_path, [call("fetch", what="a"), "ok"], run, fetch)  # type: ignore[list-item]  # a call
     async with runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "ok"
 
@@ -173,7 +173,7 @@ async def test_a_call_of_code_that_runs_once_more_after_a_crash_is_told_of(tmp_p
         return CodeResult(output=(await call_tool("slow", {})).text)
 
     async with runtime_for(tmp_path, [CODE, "The end."], run, slow) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         await started(thread, "slow")
     async with runtime_for(tmp_path, [CODE, "The end."], run, slow) as runtime:

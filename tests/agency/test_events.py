@@ -105,7 +105,7 @@ async def ask(thread: Thread, message: str) -> list[str]:
 async def test_every_event_type_is_emitted_and_stored_ones_are_seen_live_in_order(tmp_path: Path) -> None:
     seen: list[Event] = []
     async with LocalRuntime(build(), tmp_path) as runtime:
-        thread = await runtime.create("boss")
+        thread = await runtime.create_thread("boss")
         watcher = asyncio.create_task(live(thread, seen))
         for message in ("work", "fail", "consult", "wait", "delegate", "error", "trail off", "hang", "stumble"):
             await ask(thread, message)
@@ -126,7 +126,7 @@ async def test_every_event_type_is_emitted_and_stored_ones_are_seen_live_in_orde
 
 async def test_the_events_of_an_approved_call_tell_its_story(tmp_path: Path) -> None:
     async with LocalRuntime(build(), tmp_path) as runtime:
-        thread = await runtime.create("boss")
+        thread = await runtime.create_thread("boss")
         assert await ask(thread, "work") == [
             "request.accepted",
             "run.started",
@@ -157,7 +157,7 @@ async def test_the_events_of_an_approved_call_tell_its_story(tmp_path: Path) -> 
 async def test_events_show_only_the_beginning_of_what_is_long(tmp_path: Path) -> None:
     long = "x" * (PREVIEW_CHARS + 500)
     async with LocalRuntime(build(), tmp_path) as runtime:
-        thread = await runtime.create("boss")
+        thread = await runtime.create_thread("boss")
         await ask(thread, long)
         shown = {event.type: event.data async for event in thread.events(follow=False)}
         assert len(str(shown[EventType.TOOL_STARTED]["args"])) < PREVIEW_CHARS + 100

@@ -205,7 +205,7 @@ async def test_of_a_run_in_progress_the_fork_has_the_results_that_it_holds(
         name="scout", description="Looks.", prompt="scout"
     )
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("editor", thread_id="editor")
+        thread = await runtime.create_thread("editor", thread_id="editor")
         await thread.invoke("go")
         async for event in thread.events():
             if event.type == until and event.data.get("callId") in ("z", None):

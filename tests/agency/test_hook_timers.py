@@ -81,7 +81,7 @@ async def test_a_timer_is_told_when_it_is_due_and_then_it_is_gone(alarm: Alarm, 
         ("later", datetime.now(UTC) + timedelta(hours=1)),
     ]
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await thread.wait(PATIENCE)
         await eventually(lambda: alarm.fired == ["now", "soon"])
@@ -94,7 +94,7 @@ async def test_a_timer_can_be_moved_and_canceled(alarm: Alarm, tmp_path: Path) -
     alarm.wanted = [("a", now_ms() + 20), ("a", now_ms() + HOUR), ("b", now_ms() + 20)]
     alarm.canceled = ["b", "never set"]
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await thread.wait(PATIENCE)
         await asyncio.sleep(0.1)
@@ -106,7 +106,7 @@ async def test_a_timer_that_comes_due_while_the_thread_is_closed_is_told_when_it
 ) -> None:
     alarm.wanted = [("soon", now_ms() + 300)]
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await thread.wait(PATIENCE)
     assert alarm.fired == []
@@ -118,7 +118,7 @@ async def test_a_timer_that_comes_due_while_the_thread_is_closed_is_told_when_it
 async def test_a_hook_that_was_cut_short_is_called_again(alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted, alarm.waits = [("soon", now_ms())], asyncio.Event()
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["soon"])
         assert not thread.idle
@@ -133,7 +133,7 @@ async def test_a_hook_that_was_cut_short_is_called_again(alarm: Alarm, tmp_path:
 async def test_a_hook_may_set_its_timer_again(alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted, alarm.again = [("tick", now_ms())], 3
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["tick"] * 4)
         await eventually(lambda: thread.wake_at is None)
@@ -144,7 +144,7 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(
 ) -> None:
     alarm.wanted, alarm.fails = [("soon", now_ms())], True
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["soon"])
         assert (await thread.wait(PATIENCE)).status == "completed"
@@ -155,7 +155,7 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(
 async def test_a_timer_may_start_a_run(alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted, alarm.says = [("soon", now_ms() + 150)], "wake up"
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         assert (await thread.wait(PATIENCE)).data == "heard x"
         alarm.wanted = []
@@ -170,7 +170,7 @@ async def test_a_timer_may_start_a_run(alarm: Alarm, tmp_path: Path) -> None:
 async def test_a_wrong_timer_is_refused(name: str, at: Any, alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted = [(name, at)]
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await thread.wait(PATIENCE)
         (error,) = alarm.errors
@@ -180,7 +180,7 @@ async def test_a_wrong_timer_is_refused(name: str, at: Any, alarm: Alarm, tmp_pa
 async def test_a_fork_has_no_timers(alarm: Alarm, tmp_path: Path) -> None:
     alarm.wanted = [("later", now_ms() + HOUR)]
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await thread.wait(PATIENCE)
         assert thread.wake_at is not None and (await runtime.fork(thread.id)).wake_at is None
@@ -201,7 +201,7 @@ class Late(Alarm):
 async def test_without_a_run_a_timers_hook_has_none_to_charge_for_a_model(tmp_path: Path) -> None:
     alarm = Late()
     async with opened(tmp_path, alarm) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await eventually(lambda: alarm.fired == ["after"])
         await eventually(lambda: bool(alarm.errors))

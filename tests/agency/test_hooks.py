@@ -177,7 +177,7 @@ def build(
 
 
 async def begin(runtime: LocalRuntime) -> Thread:
-    thread = await runtime.create("clerk", thread_id="clerk")
+    thread = await runtime.create_thread("clerk", thread_id="clerk")
     await thread.invoke("go")
     return thread
 
@@ -306,7 +306,7 @@ async def test_on_init_runs_each_time_the_thread_is_opened(tmp_path: Path) -> No
     opened: list[str] = []
     system = build(["done"], middleware("watcher", lambda hook, ctx, given: opened.append(hook)))
     async with LocalRuntime(system, tmp_path) as runtime:
-        await runtime.create("clerk", thread_id="clerk")
+        await runtime.create_thread("clerk", thread_id="clerk")
     async with LocalRuntime(system, tmp_path) as runtime:
         await runtime.thread("clerk")
         await runtime.thread("clerk")
@@ -318,7 +318,7 @@ async def test_a_lifted_limit_is_a_resume(tmp_path: Path) -> None:
     watcher = middleware("watcher", lambda hook, ctx, given: seen.append((hook, given)))
     system = build([WORK, "done"], watcher)
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         limits = thread.blueprint.limits.model_copy(update={"tokens": 1})
         await thread.invoke("go", limits=limits)
         assert (await thread.wait(timeout=5)).meta.pause_reason == "exhausted"
@@ -442,9 +442,9 @@ async def test_a_failing_on_tool_start_fails_the_call_and_the_run_goes_on(tmp_pa
 async def test_a_failing_on_init_refuses_to_open_the_thread_and_keeps_nothing(tmp_path: Path) -> None:
     async with LocalRuntime(build(["done"], fails_in("on_init")), tmp_path) as runtime:
         with pytest.raises(HookFailed, match="middleware 'saboteur' failed in on_init: RuntimeError: sabotage"):
-            await runtime.create("clerk", thread_id="clerk")
+            await runtime.create_thread("clerk", thread_id="clerk")
     async with LocalRuntime(build(["done"]), tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="clerk")  # the id is still free
+        thread = await runtime.create_thread("clerk", thread_id="clerk")  # the id is still free
         assert kept(tmp_path / f"{thread.id}.db", "saboteur") == {}
         assert [e.type async for e in thread.events(follow=False)] == [EventType.THREAD_CREATED]
 
@@ -777,7 +777,7 @@ async def test_a_second_tool_of_the_same_name_refuses_to_open_the_thread(
 ) -> None:
     async with LocalRuntime(build(["done"], *others), tmp_path) as runtime:
         with pytest.raises(DefinitionError, match=r"agent 'clerk' would get two tools named '(work|extra)'"):
-            await runtime.create("clerk")
+            await runtime.create_thread("clerk")
 
 
 # Tables of its own.

@@ -40,7 +40,7 @@ async def test_another_request_with_a_key_that_was_used_is_refused_and_changes_n
     runtime, model = build(["one"])
     runtime._system.defaults()
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         first = await thread.invoke("a", idempotency_key="k")
         await thread.wait(PATIENCE)
         before = [event async for event in thread.events(follow=False)]
@@ -67,7 +67,7 @@ async def test_a_key_stands_for_one_decision(build: Build) -> None:
     runtime._system.use(hitl)
     edited = ToolCall(id="c1", name="shout", args={"word": "hi"})
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
         await thread.approve([edited], idempotency_key="k")
@@ -93,7 +93,7 @@ async def test_a_key_stands_for_one_decision(build: Build) -> None:
 async def test_a_request_without_a_key_gets_one(build: Build) -> None:
     runtime, _ = build(["one", "two"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         for _ in range(2):
             await thread.invoke("a")
             await thread.wait(PATIENCE)

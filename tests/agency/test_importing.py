@@ -44,7 +44,7 @@ async def test_a_run_begins_without_a_message(build: Build, nothing: dict[str, A
     runtime, model = build(["hello", "and again"])
     runtime._system.defaults()
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         accepted = await thread.invoke(**nothing)
         assert (accepted.run_id, accepted.status) == (f"{thread.id}.1", "running")
         assert (await thread.wait(PATIENCE)).data == "hello"
@@ -64,7 +64,7 @@ async def test_without_a_message_a_run_in_progress_goes_on_as_it_is(build: Build
 
     runtime, model = build(script)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         first = await thread.invoke("go")
         await asked.wait()
         assert await thread.invoke() == first
@@ -77,7 +77,7 @@ async def test_without_a_message_a_run_in_progress_goes_on_as_it_is(build: Build
 async def test_when_says_what_becomes_of_a_message(build: Build, when: Any) -> None:
     runtime, _ = build(["done"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         with pytest.raises(InvalidInput, match="there is none"):
             await thread.invoke(when=when)
 
@@ -86,7 +86,7 @@ async def test_a_conversation_is_imported_with_its_calls_and_goes_on(build: Buil
     runtime, model = build(lambda _: "I shouted both.", shout)
     past = [user("shout"), calling("a", "b", text="Well:"), result("b", "B"), result("a", "A"), user("well?")]
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke(past)
         assert (await thread.wait(PATIENCE)).data == "I shouted both."
         kept = (await thread.state()).messages[: len(past)]
@@ -97,7 +97,7 @@ async def test_a_conversation_is_imported_with_its_calls_and_goes_on(build: Buil
 async def test_a_conversation_that_ends_with_the_assistant_is_answered(build: Build) -> None:
     runtime, _ = build(lambda _: "That is all.")
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke([user("hello"), Message(role="assistant", content="Good morning.")])
         assert (await thread.wait(PATIENCE)).data == "That is all."
 
@@ -110,11 +110,11 @@ async def test_the_messages_of_a_state_can_be_sent_as_they_are(build: Build) -> 
     script: list[Line] = [[call("shout", word="hey"), call("fail")], "Done.", "Again."]
     runtime, model = build(script, shout, fail)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "Done."
         whole = (await thread.state()).messages
-        other = await runtime.create("clerk")
+        other = await runtime.create_thread("clerk")
         await other.invoke(whole)
         assert (await other.wait(PATIENCE)).data == "Again."
         assert (await said(other))[:-1] == await said(thread)
@@ -131,10 +131,10 @@ async def test_calls_that_wait_in_a_state_are_told_as_not_run(build: Build) -> N
     )
     runtime._system.use(hitl)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
-        other = await runtime.create("clerk")
+        other = await runtime.create_thread("clerk")
         await other.invoke((await thread.state()).messages)
         assert (await other.wait(PATIENCE)).data == "I could not."
         assert (await said(other))[2] == ("tool", "Canceled: this call was not run here.")
@@ -147,7 +147,7 @@ async def test_what_is_ours_to_give_is_not_taken_over(build: Build) -> None:
     )
     passing = Message(role="user", content="for one call", transient=True)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke([user("a"), theirs, passing])
         await thread.wait(PATIENCE)
         first, second, third = (await thread.state()).messages
@@ -167,7 +167,7 @@ async def test_an_imported_conversation_joins_a_run_whole(build: Build) -> None:
 
     runtime, _ = build(lambda request: "done" if len(request.messages) > 1 else call("hold"), hold, shout)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await began.wait()
         await thread.invoke([calling("a"), result("a", "A"), user("well?")])
@@ -200,7 +200,7 @@ async def test_calls_and_results_that_do_not_fit_are_refused_and_change_nothing(
     messages, problem = WRONG[wrong]
     runtime, _ = build(["done"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         with pytest.raises(InvalidInput, match=problem):
             await thread.invoke([user("fine"), *messages])
         assert await said(thread) == []

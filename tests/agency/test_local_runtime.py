@@ -96,7 +96,7 @@ async def test_a_file_that_cannot_be_opened_does_not_keep_the_others_from_workin
     runtime, _ = build(hang)
     async with runtime:
         for name in ("a-newer", "b-good"):  # in the order of waking
-            thread = await runtime.create("clerk", thread_id=name)
+            thread = await runtime.create_thread("clerk", thread_id=name)
             await thread.invoke("go")
     with closing(sqlite3.connect(tmp_path / "threads" / "a-newer.db")) as db:
         db.execute("PRAGMA user_version = 99")
@@ -147,7 +147,7 @@ async def test_a_thread_that_was_asked_for_stays_open_when_its_run_has_ended(tmp
 
     system = family({"boss": [task("worker", "t"), "thanks"], "worker": worker})
     async with LocalRuntime(system, tmp_path) as runtime, asyncio.timeout(PATIENCE):
-        boss = await runtime.create("boss", thread_id="boss")
+        boss = await runtime.create_thread("boss", thread_id="boss")
         await boss.invoke("go")
         await asked.wait()
         (child_id,) = set(runtime.thread_ids()) - {"boss"}
@@ -167,7 +167,7 @@ async def test_an_activation_that_somebody_overtook_is_replaced_when_the_thread_
     first, _ = build(["one", "two"])
     second, _ = build(["one", "two"])
     async with first:
-        overtaken = await first.create("clerk")
+        overtaken = await first.create_thread("clerk")
         async with second:
             other = await second.thread(overtaken.id)
             await other.invoke("a")
@@ -185,7 +185,7 @@ async def test_an_activation_that_somebody_overtook_is_replaced_when_the_thread_
 async def test_a_thread_that_was_closed_by_hand_is_opened_anew_when_it_is_asked_for(build: Build) -> None:
     runtime, _ = build(["one"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.close()
         again = await runtime.thread(thread.id)
         await again.invoke("go")
@@ -195,11 +195,11 @@ async def test_a_thread_that_was_closed_by_hand_is_opened_anew_when_it_is_asked_
 async def test_a_closed_runtime_opens_nothing_until_it_is_entered_again(build: Build, tmp_path: Path) -> None:
     runtime, _ = build(["one"])
     async with runtime:
-        thread = await runtime.create("clerk", thread_id="known")
+        thread = await runtime.create_thread("clerk", thread_id="known")
     with pytest.raises(WrongState, match="is closed"):
         await runtime.thread("known")
     with pytest.raises(WrongState, match="is closed"):
-        await runtime.create("clerk", thread_id="new")
+        await runtime.create_thread("clerk", thread_id="new")
     order = Spawn(
         to="child",
         agent_type="clerk",
@@ -250,7 +250,7 @@ async def test_a_child_with_nothing_to_do_is_refused_and_its_sibling_works(tmp_p
     calls = [task("worker", "blank", description=" \n"), task("worker", "good")]
     system = family({"boss": [calls, "thanks"], "worker": ["done"]})
     async with LocalRuntime(system, tmp_path) as runtime:
-        boss = await runtime.create("boss")
+        boss = await runtime.create_thread("boss")
         await boss.invoke("go")
         assert (await boss.wait(PATIENCE)).data == "thanks"
         told = await results(boss)
@@ -274,7 +274,7 @@ async def test_a_child_that_cannot_start_has_failed_and_other_mail_is_delivered(
     parts: dict[str, Part] = {"boss": [calls, "thanks"], "worker": ["done"], "unlucky": [], "retired": []}
     system = family(parts, delegate, middleware=Unlucky(), retired="disabled")
     async with LocalRuntime(system, tmp_path) as runtime:
-        boss = await runtime.create("boss", thread_id="boss")
+        boss = await runtime.create_thread("boss", thread_id="boss")
         await boss.invoke("go")
         assert (await boss.wait(PATIENCE)).data == "thanks"
         told = await results(boss)
@@ -298,7 +298,7 @@ async def test_an_agent_that_was_disabled_before_its_order_arrived_has_failed(tm
     ordered = asyncio.Event()
     parts: dict[str, Part] = {"boss": [task("worker", "t"), "so be it"], "worker": ["done"]}
     async with Deaf(family(parts), tmp_path) as deaf, asyncio.timeout(PATIENCE):
-        boss = await deaf.create("boss", thread_id="boss")
+        boss = await deaf.create_thread("boss", thread_id="boss")
         await boss.invoke("go")
         await ordered.wait()
     async with LocalRuntime(family(parts, worker="disabled"), tmp_path) as runtime:
@@ -329,7 +329,7 @@ async def test_canceling_a_run_whose_child_can_never_start_leaves_nothing_to_del
     ordered = asyncio.Event()
     parts: dict[str, Part] = {"boss": [call("delegate", call_id="d", to="ghost"), "never"]}
     async with Full(family(parts, delegate), tmp_path) as full, asyncio.timeout(PATIENCE):
-        boss = await full.create("boss", thread_id="boss")
+        boss = await full.create_thread("boss", thread_id="boss")
         await boss.invoke("go")
         await ordered.wait()
         await boss.cancel()

@@ -250,7 +250,7 @@ async def test_a_run_in_figures(tmp_path: Path) -> None:
                 return ModelError("who are you", model_code="ERR_AUTH")
 
     async with LocalRuntime(system_of(script, observer), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         for message in ("go", "again"):
             await thread.invoke(message)
             await thread.wait(PATIENCE)
@@ -275,7 +275,7 @@ async def test_approvals_are_pending_where_the_thread_is_awake_until_somebody_de
     before, after = MetricsObserver(), MetricsObserver()
 
     async with LocalRuntime(system_of([calls, "done"], before, **guarded), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert before.snapshot().approvals.model_dump() == {"pending": 4, "granted": 0, "denied": 0}
@@ -296,7 +296,7 @@ async def test_a_canceled_run_leaves_nothing_pending(tmp_path: Path) -> None:
     observer = MetricsObserver()
     guarded: dict[str, Any] = {"tags": ["default", "hitl"], "config": {"hitl": {"tools": ["charge"]}}}
     async with LocalRuntime(system_of([call("charge", amount=1), "no"], observer, **guarded), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert observer.snapshot().approvals.pending == 1
@@ -316,7 +316,7 @@ async def test_what_two_processes_count_of_one_run_adds_up_to_the_run(tmp_path: 
 
     script: list[Line] = [call("charge", amount=1), call("wait_once"), "done"]
     async with LocalRuntime(system_of(script, before, wait_once), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await begun.wait()
     async with LocalRuntime(system_of(script, after, wait_once), tmp_path) as runtime:

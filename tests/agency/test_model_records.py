@@ -96,7 +96,7 @@ async def test_what_is_shown_is_what_was_sent(tmp_path: Path) -> None:
     script: list[Line] = [call("add", a=1, b=2, call_id="c1"), call("add", a=3, b=4, call_id="c2"), "ten", "again"]
     runtime, model = shaped(tmp_path, script)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await ran(thread)
         first = await records(thread)
         await ran(thread, "once more")
@@ -124,7 +124,7 @@ async def test_what_is_shown_is_what_was_sent(tmp_path: Path) -> None:
 async def test_a_surface_that_stays_the_same_is_stored_once(build: Build, tmp_path: Path) -> None:
     runtime, _ = build([call("add", a=1, b=n) for n in range(20)] + ["done"], add)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await ran(thread)
         events = [event async for event in thread.events(follow=False) if event.type == EventType.MODEL_STARTED]
         assert len(events) == 21 and len({str(event.data["surface"]) for event in events}) == 1
@@ -150,7 +150,7 @@ async def test_calls_of_hooks_and_tools_are_shown_with_what_was_asked(build: Bui
 
     runtime, model = build(script, consult)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await ran(thread)
         found = await records(thread)
         assert [(each.by, each.call_id) for each in found] == [(None, None), ("consult", "c1"), (None, None)]
@@ -172,7 +172,7 @@ async def test_a_question_that_is_too_long_to_be_kept_says_so(build: Build, monk
 
     runtime, _ = build(lambda request: "yes" if request.system == "Be brief." else _once(request), consult)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await ran(thread)
         aside = (await records(thread))[1]
         assert aside.request is None and "too long" in aside.missing and aside.usage is not None
@@ -204,7 +204,7 @@ async def test_every_attempt_is_a_call_with_the_providers_name_for_it(
         name="clerk", description="", prompt="You work."
     )
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await ran(thread)
         found = await records(thread)
         assert [(each.status, each.request_id) for each in found] == [
@@ -225,7 +225,7 @@ async def test_a_fork_has_the_calls_up_to_where_it_begins(build: Build, tmp_path
 
     runtime, _ = build([call("fail", n=1, call_id="c1"), call("fail", n=2, call_id="c2"), "done"], fail)
     async with runtime:
-        thread = await runtime.create("clerk", thread_id="original")
+        thread = await runtime.create_thread("clerk", thread_id="original")
         await ran(thread)
         calls, traces = await records(thread), await thread.traces()
         fork = await runtime.fork("original", after_seq=calls[1].seq, thread_id="fork")
@@ -277,7 +277,7 @@ async def test_a_model_that_speaks_http_has_its_request_as_text(tmp_path: Path) 
         "shop:m1", providers={"shop": Provider(api="openai", base_url="http://127.0.0.1:9/v1", key="env:NO_SUCH")}
     ).add_agent(name="clerk", description="", prompt="You work.")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await ran(thread, "hello", "error")
         (failed,) = await records(thread)
         assert failed.status == "failure" and failed.curl is not None and "$NO_SUCH" in failed.curl

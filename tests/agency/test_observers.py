@@ -120,7 +120,7 @@ async def test_every_event_of_every_thread_is_seen_once_in_order_and_as_it_is_st
         return "done" if last.role == "tool" else [call("shout", word=last.content), call("shout", word="b")]
 
     async with LocalRuntime(system_of(script, first, second), tmp_path) as runtime:
-        threads = [await runtime.create("clerk") for _ in range(5)]
+        threads = [await runtime.create_thread("clerk") for _ in range(5)]
         for word in ("one", "two"):
             for thread in threads:
                 await thread.invoke(word)
@@ -144,7 +144,7 @@ async def test_children_are_seen_too_and_name_their_parent(tmp_path: Path) -> No
         return "hello"
 
     async with LocalRuntime(system_of(script, recorder, tags=["default", "subagents"]), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("delegate")
         assert (await thread.wait(PATIENCE)).status == "completed"
 
@@ -166,7 +166,7 @@ async def test_over_a_crash_each_event_is_seen_by_the_one_who_commits_it_and_the
 
     script: list[Line] = [call("work"), "done"]
     async with LocalRuntime(system_of(script, before, tools=[work]), tmp_path) as dead:
-        thread = await dead.create("clerk")
+        thread = await dead.create_thread("clerk")
         await thread.invoke("go")
         await begun.wait()
         async with LocalRuntime(system_of(script, after, tools=[work]), tmp_path) as runtime:  # which takes the file
@@ -206,7 +206,7 @@ async def test_only_the_latest_turn_is_told_however_much_came_before_it_or_is_in
     diary = Diary()
     system = system_of(script, diary, tools=[shout, wait_here])
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await begun.wait()
     past = list(diary.seen)
@@ -222,7 +222,7 @@ async def test_a_thread_without_a_run_in_progress_is_not_told_of_and_its_leaving
     diary = Diary()
     system = system_of(["done"], diary)
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
     async with LocalRuntime(system, tmp_path) as runtime:
@@ -240,7 +240,7 @@ async def test_a_run_that_is_ended_without_being_woken_is_seen_to_end(tmp_path: 
 
     system = system_of(script, diary)
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await begun.wait()
     await park(tmp_path / f"{thread.id}.db", system, Poisoned("it kills"))
@@ -265,7 +265,7 @@ async def test_what_an_observer_raises_changes_nothing_and_is_logged_once(
     system = system_of([call("wait_once"), "done"], broken, recorder, tools=[wait_once])
     with caplog.at_level(logging.ERROR, logger=observers.__name__):
         async with LocalRuntime(system, tmp_path) as runtime:
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             await thread.invoke("go")
             await begun.wait()
         async with LocalRuntime(system, tmp_path) as runtime:
@@ -285,7 +285,7 @@ async def test_once_it_was_quiet_for_a_while_a_failing_observer_is_logged_again_
     monkeypatch.setattr(observers, "QUIET_SECONDS", 0.0)
     broken = Broken(ValueError("no"))
     async with LocalRuntime(system_of(["done"], broken), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
 
@@ -306,7 +306,7 @@ def test_ctrl_c_that_hits_an_observer_reaches_the_program_and_the_step_is_whole(
 
     async def work() -> None:
         async with LocalRuntime(system_of([call("shout", word="a"), "done"], first, second), tmp_path) as runtime:
-            thread = await runtime.create("clerk", thread_id="t1")
+            thread = await runtime.create_thread("clerk", thread_id="t1")
             await thread.invoke("go")
             await thread.wait(PATIENCE)
 
@@ -329,7 +329,7 @@ async def test_what_observers_are_given_they_cannot_change(tmp_path: Path) -> No
 
     vandal, recorder = Vandal(), Recorder()
     async with LocalRuntime(system_of(["done"], vandal, recorder), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
     assert recorder.seen == vandal.seen

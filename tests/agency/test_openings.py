@@ -120,7 +120,7 @@ async def test_a_process_opens_once_and_each_thread_for_itself(tmp_path: Path) -
     system, model = system_of(pool)
     async with LocalRuntime(system, tmp_path) as runtime:
         assert pool.noted == []
-        one, two = [await runtime.create("clerk", thread_id=name) for name in ("one", "two")]
+        one, two = [await runtime.create_thread("clerk", thread_id=name) for name in ("one", "two")]
         assert pool.noted == ["open", "open one", "opening", "open two", "opening"]
         assert [await ran(thread) for thread in (one, two)] == ["done", "done"]
         pool.noted.clear()
@@ -133,13 +133,13 @@ async def test_runtimes_of_one_system_share_it_and_the_last_one_closes_it(tmp_pa
     pool = Pool()
     system, _ = system_of(pool)
     async with LocalRuntime(system, tmp_path / "a") as first:
-        await first.create("clerk")
+        await first.create_thread("clerk")
         async with LocalRuntime(system, tmp_path / "b") as second:
-            await second.create("clerk")
+            await second.create_thread("clerk")
         assert "close" not in pool.noted
     assert (pool.noted.count("open"), pool.noted.count("close")) == (1, 1)
     async with LocalRuntime(system, tmp_path / "a") as again:
-        await again.create("clerk")
+        await again.create_thread("clerk")
     assert (pool.noted.count("open"), pool.noted.count("close")) == (2, 2)
 
 
@@ -155,7 +155,7 @@ async def test_one_that_cannot_open_keeps_no_thread_shut_and_its_tools_come_back
     problem = "middleware 'pool' failed in on_process_open: ConnectionError: the server is away"
     async with LocalRuntime(system, tmp_path) as runtime:
         with caplog.at_level(logging.WARNING):
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             assert await ran(thread) == "I cannot."
         assert offered(model) == [[], []]
         assert f"The tools fetch are not available now: {problem}" in model.requests[0].system
@@ -178,7 +178,7 @@ async def test_an_attempt_that_fails_is_closed_taken_back_and_made_again(tmp_pat
     pool.act["opening"] = fail
     system, model = system_of(pool, "without", "with")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="one")
+        thread = await runtime.create_thread("clerk", thread_id="one")
         assert pool.noted == ["open", "open one", "opening", "close one", "closing"]
         assert kept(tmp_path / "one.db", "pool") == {}
         assert await ran(thread) == "without"
@@ -195,7 +195,7 @@ async def test_what_hangs_is_left_behind(tmp_path: Path) -> None:
     pool.act["open"] = pool.act["close"] = pool.act["closing"] = lambda: asyncio.sleep(60)
     async with asyncio.timeout(10):
         async with LocalRuntime(system, tmp_path) as runtime:
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             assert await ran(thread) == "done"
             assert (await thread.state()).more["unavailable"] == {
                 "pool": "middleware 'pool' failed in on_process_open: it took longer than 0.2 s"
@@ -210,7 +210,7 @@ async def test_it_is_not_tried_again_before_a_while_has_passed(tmp_path: Path, m
     system, _ = system_of(pool)
     async with LocalRuntime(system, tmp_path) as runtime:
         for _ in range(3):
-            assert await ran(await runtime.create("clerk")) == "done"
+            assert await ran(await runtime.create_thread("clerk")) == "done"
     assert pool.noted == ["open", "close"]
 
 
@@ -222,7 +222,7 @@ async def test_what_was_being_opened_when_the_thread_was_given_up_is_closed(
     pool.act["opening"] = lambda: asyncio.sleep(60)
     system, _ = system_of(pool)
     async with LocalRuntime(system, tmp_path) as runtime:
-        creating = asyncio.create_task(runtime.create("clerk", thread_id="one"))
+        creating = asyncio.create_task(runtime.create_thread("clerk", thread_id="one"))
         await eventually(lambda: "opening" in pool.noted)
         creating.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -238,7 +238,7 @@ async def test_what_closing_raises_is_logged_and_changes_nothing(
     pool.act["close"] = pool.act["closing"] = fail
     system, _ = system_of(pool)
     async with LocalRuntime(system, tmp_path) as runtime:
-        assert await ran(await runtime.create("clerk")) == "done"
+        assert await ran(await runtime.create_thread("clerk")) == "done"
     assert "failed in on_thread_close: ConnectionError: the server is away" in caplog.text
     assert "failed in on_process_close: ConnectionError: the server is away" in caplog.text
 
@@ -250,7 +250,7 @@ async def test_a_secret_that_is_missing_is_named_and_its_value_is_never_said(
     pool.act["secret"] = fail
     system, model = system_of(pool, "one", "two", "three")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await ran(thread)
         assert "NoSecret: env:POOL_KEY is not set" in model.requests[0].system
         value = "pool-key-0815"

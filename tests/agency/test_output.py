@@ -69,7 +69,7 @@ class Told:
 
     async def run(self, output_schema: object = None):  # type: ignore[no-untyped-def]
         async with LocalRuntime(self.system, self.folder) as runtime:
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             await thread.invoke("go", output_schema=output_schema)  # type: ignore[arg-type]
             run = await thread.wait(PATIENCE)
             self.messages = (await thread.state()).messages
@@ -231,7 +231,7 @@ async def test_a_pydantic_model_asks_for_all_that_it_asks_for(tmp_path: Path) ->
 async def test_a_message_can_ask_for_a_schema_of_its_own_for_its_run_only(tmp_path: Path) -> None:
     told = Told(native('{"city": "Bern", "people": 7}', "prose"), tmp_path)
     async with LocalRuntime(told.system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", output_schema=Place)
         assert (await thread.wait(PATIENCE)).data == RIGHT
         await thread.invoke("and now in words")
@@ -242,7 +242,7 @@ async def test_a_run_keeps_its_schema_when_its_thread_is_opened_again(tmp_path: 
     limit = {"tokens": 10}
     told = Told(native(call("look"), "prose", '{"city": "Bern", "people": 7}'), tmp_path, limits=limit)
     async with LocalRuntime(told.system, tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go", output_schema=SCHEMA)
         assert (await thread.wait(PATIENCE)).meta.pause_reason == "exhausted"
     async with LocalRuntime(told.system, tmp_path) as runtime:
@@ -296,7 +296,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_and_changes_nothing(
         Told(plain(), tmp_path, output_schema=schema)
     told = Told(plain("hello"), tmp_path)
     async with LocalRuntime(told.system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         with pytest.raises(InvalidInput):
             await thread.invoke("go", output_schema=schema)
         assert thread.run_state().status == "registered"

@@ -66,7 +66,7 @@ class Bank:
         return LocalRuntime(self.system(), self.folder)
 
     async def waiting(self, runtime: LocalRuntime) -> Thread:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("charge it")
         await eventually(lambda: thread.run_state().reason == "outside")
         return thread
@@ -122,7 +122,7 @@ async def test_an_error_from_outside_fails_the_call(bank: Bank) -> None:
 async def test_after_its_time_a_call_fails_as_timed_out(bank: Bank) -> None:
     bank.timeout_ms = 50
     async with bank.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("charge it")
         assert "the payment" in str((await thread.wait(PATIENCE)).data)
         (failed,) = await data_of(thread, EventType.TOOL_ERROR)
@@ -176,7 +176,7 @@ async def test_what_settles_a_token_while_its_tool_still_runs_is_the_result(bank
 
     bank.then, threads = quick, list[Thread]()
     async with bank.open() as runtime:
-        threads.append(await runtime.create("clerk"))
+        threads.append(await runtime.create_thread("clerk"))
         await threads[0].invoke("charge it")
         assert (await threads[0].wait(PATIENCE)).data == "at once" and settled == [True]
         assert not await data_of(threads[0], EventType.TOOL_WAITING)
@@ -188,7 +188,7 @@ async def test_a_tool_that_does_not_wait_after_all_leaves_no_token_behind(bank: 
 
     bank.then = change_of_mind
     async with bank.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("charge it")
         assert "the bank is closed" in str((await thread.wait(PATIENCE)).data)
         assert (await thread.settle(bank.tokens[0], "late")).status == "canceled" and thread.wake_at is None
@@ -273,7 +273,7 @@ async def test_what_is_no_token_is_refused(token: str, bank: Bank) -> None:
 async def test_a_wait_says_for_what_and_for_how_long(about: str, timeout_ms: Any, bank: Bank) -> None:
     bank.about, bank.timeout_ms = about, timeout_ms
     async with bank.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("charge it")
         assert "InvalidInput" in str((await thread.wait(PATIENCE)).data) and not bank.tokens
 
@@ -285,7 +285,7 @@ async def test_a_wait_that_was_made_up_is_refused(bank: Bank) -> None:
 
     bank.then = made_up
     async with bank.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("charge it")
         assert "no method of the context" in str((await thread.wait(PATIENCE)).data)
 
@@ -304,7 +304,7 @@ async def test_a_sync_tool_waits_too(tmp_path: Path) -> None:
     system = AgentSystem("scripted:any", providers={"scripted": model}).add_tool(charge)
     system.add_agent(name="clerk", description="d", prompt="p")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("x")
         await eventually(lambda: thread.run_state().reason == "outside")
         await thread.settle(tokens[0], None)

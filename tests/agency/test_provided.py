@@ -97,7 +97,7 @@ async def test_a_factory_is_opened_once_in_a_process_and_closed_at_its_end(tmp_p
 
     system = system_of(Greeting()).provide(factory=open_shop)
     async with LocalRuntime(system, tmp_path) as runtime:
-        for thread in [await runtime.create("clerk") for _ in range(2)]:
+        for thread in [await runtime.create_thread("clerk") for _ in range(2)]:
             await thread.invoke("What does rye cost?")
             assert (await thread.wait(10)).data == "done"
             assert shops[0].is_open

@@ -65,7 +65,7 @@ async def told(thread: Thread) -> list[Event]:
 async def test_a_process_that_dies_in_a_call_is_told_of_and_so_is_the_second_attempt(tmp_path: Path) -> None:
     async def begin() -> None:
         async with LocalRuntime(build(tmp_path, kills=True), tmp_path) as runtime:
-            thread = await runtime.create("clerk", thread_id="t")
+            thread = await runtime.create_thread("clerk", thread_id="t")
             await thread.invoke("work")
             await thread.wait(PATIENCE)
 
@@ -90,7 +90,7 @@ async def test_a_process_that_dies_in_a_call_is_told_of_and_so_is_the_second_att
 
 async def test_a_process_that_stops_in_good_order_is_not_said_to_have_died(tmp_path: Path) -> None:
     async with LocalRuntime(build(tmp_path), tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("hang")
         await started(thread, "h")
     for attempt in (2, 3):
@@ -109,7 +109,7 @@ async def test_a_run_that_waits_is_taken_up_without_a_word_whatever_became_of_it
     async def ask() -> None:
         async with LocalRuntime(build(tmp_path), tmp_path) as runtime:
             known = "t" in runtime.thread_ids()
-            thread = await (runtime.thread("t") if known else runtime.create("careful", thread_id="t"))
+            thread = await (runtime.thread("t") if known else runtime.create_thread("careful", thread_id="t"))
             if not known:
                 await thread.invoke("ask")
             assert (await thread.wait(PATIENCE)).meta.pause_reason == "hitl"

@@ -181,7 +181,7 @@ def test_a_tool_knows_which_of_its_arguments_hold_secrets() -> None:
 async def test_what_people_see_of_a_call_holds_no_secret_and_what_runs_is_whole(tmp_path: Path) -> None:
     vault = Vault()
     async with vault.runtime(tmp_path, ARGS) as runtime:
-        thread = await runtime.create("guard")
+        thread = await runtime.create_thread("guard")
         await thread.invoke("go")
         envelope = await thread.wait(5)
         assert envelope.meta.pause_reason == "hitl"
@@ -200,7 +200,7 @@ async def test_what_people_see_of_a_call_holds_no_secret_and_what_runs_is_whole(
 async def test_an_edit_that_leaves_placeholders_runs_with_the_real_values_and_shows_none(tmp_path: Path) -> None:
     vault = Vault()
     async with vault.runtime(tmp_path, ARGS) as runtime:
-        thread = await runtime.create("guard")
+        thread = await runtime.create_thread("guard")
         await thread.invoke("go")
         (pending,) = (await thread.wait(5)).meta.pending_tool_calls
         assert isinstance(pending.args, dict)
@@ -216,7 +216,7 @@ async def test_an_edit_that_leaves_placeholders_runs_with_the_real_values_and_sh
 async def test_an_edit_with_a_placeholder_where_none_was_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     vault = Vault()
     async with vault.runtime(tmp_path, ARGS) as runtime:
-        thread = await runtime.create("guard")
+        thread = await runtime.create_thread("guard")
         await thread.invoke("go")
         (pending,) = (await thread.wait(5)).meta.pending_tool_calls
         assert isinstance(pending.args, dict)
@@ -228,7 +228,7 @@ async def test_an_edit_with_a_placeholder_where_none_was_is_refused_and_changes_
 async def test_arguments_that_are_refused_do_not_show_up_in_the_refusal(tmp_path: Path) -> None:
     vault = Vault()
     async with vault.runtime(tmp_path, {**ARGS, "pin": 1234987}, guarded=False) as runtime:
-        thread = await runtime.create("guard")
+        thread = await runtime.create_thread("guard")
         await thread.invoke("go")
         await thread.wait(5)
         assert vault.got == []
@@ -246,7 +246,7 @@ async def test_calls_that_code_makes_are_shown_without_secrets_too(tmp_path: Pat
     system = AgentSystem("scripted:any", providers={"scripted": model}, code_runner=Runner()).add_tool(vault.tool)
     system.add_agent(name="coder", description="", prompt="code", mode="code")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         assert (await thread.wait(5)).data == "done"
         assert vault.got == [REAL]

@@ -46,7 +46,7 @@ async def test_what_was_done_is_kept_and_the_model_call_that_failed_is_made_agai
 
     runtime, model = build(lines(call("note", word="a"), BROKEN, "done"), note)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", limits=Limits(turns=7))
         failed = await thread.wait(PATIENCE)
         assert (failed.status, failed.errors[0].code) == ("error", "ERR_AUTH")
@@ -69,7 +69,7 @@ async def test_what_was_done_is_kept_and_the_model_call_that_failed_is_made_agai
 async def test_only_a_failed_run_can_be_tried_again(build: Build) -> None:
     runtime, _ = build(["hello"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         with pytest.raises(WrongState, match="has not run yet"):
             await thread.retry()
 
@@ -78,7 +78,7 @@ async def test_a_result_that_did_not_fit_is_sent_back_with_what_is_wrong(build: 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     runtime, model = build(lines("one", "two", "three", '{"n": 4}'), output_schema=schema)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("how many?")
         assert (await thread.wait(PATIENCE)).status == "error"
         await thread.retry()
@@ -94,7 +94,7 @@ async def test_new_limits_take_the_place_of_those_of_the_run_that_failed(build: 
 
     runtime, _ = build([call("give_up"), "well then"], give_up)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).errors[0].code == "ERR_TOOL_FAILURE"
         await thread.retry(limits=Limits(turns=1))
@@ -113,7 +113,7 @@ async def test_a_model_that_has_had_the_last_word_is_told_why_it_is_asked_again(
     system = AgentSystem("scripted:any", providers={"scripted": model}).use(Strict(), tags=["default"])
     system.add_agent(name="clerk", description="d", prompt="p")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).errors[0].code == "ERR_STOPPED"
         await thread.retry()
@@ -137,7 +137,7 @@ async def test_a_parent_hears_of_a_child_once(tmp_path: Path) -> None:
         name="child", description="d", prompt="child"
     )
     async with LocalRuntime(system, tmp_path) as runtime:
-        boss = await runtime.create("boss")
+        boss = await runtime.create_thread("boss")
         await boss.invoke("go")
         assert "ERR_AUTH" in str((await boss.wait(PATIENCE)).data)
         (child_id,) = [each for each in runtime.thread_ids() if each != boss.id]

@@ -123,7 +123,7 @@ def work(what: str) -> ToolCall:
 
 
 async def started(runtime: LocalRuntime) -> Thread:
-    thread = await runtime.create("clerk", thread_id="clerk")
+    thread = await runtime.create_thread("clerk", thread_id="clerk")
     await thread.invoke("go")
     return thread
 
@@ -216,7 +216,7 @@ async def test_a_gate_stands_before_calls_that_code_makes(gate: Deny | Ask, tmp_
     system.use(watch, tags=["default"]).add_tool(work)
     system.add_agent(name="coder", description="", prompt="code", mode="code")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         assert ran == []

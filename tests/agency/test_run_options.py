@@ -106,7 +106,7 @@ async def ended(thread: Thread) -> Any:
 
 async def test_a_run_has_its_own_model_and_parameters_and_the_next_has_the_blueprints(office: Office) -> None:
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", model="other:large", params={"max_tokens": 9})
         run = await ended(thread)
         assert (run.meta.model, run.meta.options.model) == ("other:large", "other:large")
@@ -121,7 +121,7 @@ async def test_a_run_has_its_own_model_and_parameters_and_the_next_has_the_bluep
 
 async def test_a_chain_of_models_and_a_bare_name_may_be_given(office: Office) -> None:
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", model=["small", "other:large"])
         assert (await ended(thread)).meta.model == "scripted:small"
 
@@ -129,7 +129,7 @@ async def test_a_chain_of_models_and_a_bare_name_may_be_given(office: Office) ->
 async def test_only_allowed_tools_are_offered_and_denied_ones_do_not_run(office: Office) -> None:
     office.lines["clerk"] = [[call("publish", what="a"), call("look", what="b")], "done"]
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", tools={"deny": ["publish"]})
         await ended(thread)
         assert "publish" not in names(office.requests[0]) and "look" in names(office.requests[0])
@@ -142,7 +142,7 @@ async def test_only_allowed_tools_are_offered_and_denied_ones_do_not_run(office:
 
 async def test_middleware_get_the_options_that_their_model_describes(office: Office) -> None:
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", options={"tone": {"word": "kind", "api_key": "hush"}})
         run = await ended(thread)
         assert run.meta.options.options == {"tone": {"word": "kind", "api_key": "••••••"}}
@@ -170,7 +170,7 @@ async def test_what_a_run_cannot_have_is_refused_and_changes_nothing(
     office: Office, options: dict[str, Any], told: str
 ) -> None:
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         before = [event.seq async for event in thread.events(follow=False)]
         with pytest.raises(InvalidInput) as refused:
             await thread.invoke("go", **options)
@@ -194,7 +194,7 @@ async def test_each_field_of_an_options_model_needs_a_default() -> None:
 async def test_a_queued_message_brings_the_options_of_its_run(office: Office) -> None:
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", options={"tone": {"word": "first"}})
         assert (await thread.wait(PATIENCE)).status == "paused"
         await thread.invoke("next", when="next_run", model="other:any", params={"max_tokens": 9})
@@ -220,7 +220,7 @@ async def test_a_child_gets_no_tool_that_was_denied_and_what_middleware_were_giv
 
     office.models = {name: ScriptedModel(clerk) for name in office.models}
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke(
             "go", model="other:large", tools={"deny": ["publish", "look"]}, options={"tone": {"word": "kind"}}
         )
@@ -236,7 +236,7 @@ async def test_a_child_gets_no_tool_that_was_denied_and_what_middleware_were_giv
 
 async def test_a_fork_has_the_options_of_its_first_message(office: Office) -> None:
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", model="other:large")
         await ended(thread)
         fork = await runtime.fork(thread.id, "again", options={"tone": {"word": "kind"}})
@@ -247,7 +247,7 @@ async def test_a_fork_has_the_options_of_its_first_message(office: Office) -> No
 async def test_options_are_the_same_when_the_thread_is_opened_again(office: Office) -> None:
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke(
             "go",
             model="other:large",
@@ -277,7 +277,7 @@ def test_two_filters_admit_what_both_of_them_do() -> None:
 async def test_of_two_messages_that_start_a_run_together_neither_gives_what_the_other_denies(office: Office) -> None:
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
         await thread.invoke("next", when="next_run", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
@@ -295,7 +295,7 @@ async def test_options_that_new_code_does_not_take_keep_no_thread_shut(
 ) -> None:
     office.lines["clerk"] = [call("publish", what="a"), "done"]
     async with office.open() as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go", tools={"deny": ["look"]}, options={"tone": {"word": "kind"}})
         assert (await thread.wait(PATIENCE)).status == "paused"
         await thread.invoke("next", when="next_run", options={"tone": {"word": "kind"}})
@@ -321,7 +321,7 @@ async def test_options_that_new_code_does_not_take_keep_no_thread_shut(
 
 async def test_options_that_are_too_large_to_be_kept_with_a_run_are_refused(office: Office) -> None:
     async with office.open() as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         with pytest.raises(TooLarge, match="options: a run has at most 100000 bytes"):
             await thread.invoke("go", options={"tone": {"word": "x" * 100_000}})
         assert not (await thread.state()).messages

@@ -185,7 +185,7 @@ class Tills(Middleware):
 async def test_no_thread_begins_whose_middleware_bring_risky_tools_without_approvals(tmp_path: Path) -> None:
     async with LocalRuntime(clerk(system().use(Tills(late=False))), tmp_path) as runtime:
         with pytest.raises(DefinitionError, match=r"would run refund \(high risk\) without asking a person"):
-            await runtime.create("clerk")
+            await runtime.create_thread("clerk")
         assert runtime.thread_ids() == []
 
 
@@ -193,7 +193,7 @@ async def test_no_thread_begins_whose_middleware_bring_risky_tools_without_appro
 async def test_a_risky_tool_that_comes_later_asks_by_itself(unattended: bool, asked: list[str], tmp_path: Path) -> None:
     made = clerk(system().use(Tills(late=True)), unattended=unattended)
     async with LocalRuntime(made, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(5)
         assert pending(thread) == asked
@@ -221,7 +221,7 @@ def forget_the_question(path: Path) -> None:
 async def test_a_thread_of_an_older_blueprint_runs_and_warns(tmp_path: Path) -> None:
     made = clerk(system(refund), unattended=True)
     async with LocalRuntime(made, tmp_path) as runtime:
-        await runtime.create("clerk", thread_id="old")
+        await runtime.create_thread("clerk", thread_id="old")
     forget_the_question(tmp_path / "old.db")
     async with LocalRuntime(made, tmp_path) as runtime:
         thread: Thread = await runtime.thread("old")

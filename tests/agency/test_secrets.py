@@ -170,7 +170,7 @@ HOWS = ("text", "json", "cut", "finish", "fail", "told", "raised", "picture", "a
 async def test_a_tool_gets_the_value_and_nothing_that_it_says_has_it(how: str, build: Build, tmp_path: Path) -> None:
     runtime, model = build([call("leak", how=how), "done"], leak)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         run = await thread.wait(timeout=10)
         state = await thread.state()
@@ -201,7 +201,7 @@ async def test_what_settles_a_call_from_outside_has_no_value(
 
     runtime, model = build([call("pay"), "done"], pay)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await eventually(lambda: thread.run_state().reason == "outside")
         await thread.settle(tokens[0], **settled)
@@ -214,7 +214,7 @@ async def test_what_settles_a_call_from_outside_has_no_value(
 async def test_a_secret_that_is_not_set_or_not_declared_fails_the_call_and_is_named(build: Build) -> None:
     runtime, _ = build([call("leak", how="missing"), call("leak", how="other"), "done"], leak)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(timeout=10)
         missing, other = [message.content for message in (await thread.state()).messages if message.role == "tool"]
@@ -300,7 +300,7 @@ def shop_system(where: str, *script: Line) -> tuple[AgentSystem, ScriptedModel]:
 async def test_a_middleware_gets_the_value_and_nothing_that_it_says_has_it(where: str, tmp_path: Path) -> None:
     system, model = shop_system(where, call("leak", how="text"), "done")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         run = await thread.wait(timeout=10)
         state = await thread.state()
@@ -313,7 +313,7 @@ async def test_a_middleware_gets_the_value_and_nothing_that_it_says_has_it(where
 async def test_a_middleware_looks_up_what_it_declares_and_nothing_else(tmp_path: Path) -> None:
     system, _ = shop_system("undeclared")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         run = await thread.wait(timeout=10)
     assert "middleware 'shop' declares no secret 'env:PATH'" in run.errors[0].message
@@ -325,7 +325,7 @@ async def test_a_middlewares_tools_need_what_it_declares(tmp_path: Path) -> None
         with pytest.raises(
             DefinitionError, match="'strange' needs env:UNDECLARED: middleware 'shop' must declare that"
         ):
-            await runtime.create("clerk")
+            await runtime.create_thread("clerk")
 
 
 def test_a_middlewares_secrets_are_references_and_so_are_those_of_its_configuration() -> None:

@@ -422,13 +422,13 @@ def bakery(*lines: object) -> AgentSystem:
 
 async def test_tools_and_hooks_share_shelves_that_outlive_threads(tmp_path: Path) -> None:
     async with LocalRuntime(bakery(call_of("remember", text="rye"), "noted"), tmp_path) as runtime:
-        first = await runtime.create("clerk", thread_id="first")
+        first = await runtime.create_thread("clerk", thread_id="first")
         await first.invoke("remember rye")
         assert (await first.wait(10)).data == "noted"
     (tmp_path / "first.db").unlink()
     async with LocalRuntime(bakery(call_of("recall"), "done"), tmp_path) as runtime:
         assert runtime.thread_ids() == []
-        second = await runtime.create("clerk", thread_id="shelves")  # may have this name, too
+        second = await runtime.create_thread("clerk", thread_id="shelves")  # may have this name, too
         await second.invoke("what was it?")
         await second.wait(10)
         assert [each.content for each in (await second.state()).messages if each.role == "tool"] == ["rye"]

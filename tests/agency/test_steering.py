@@ -115,7 +115,7 @@ class Desk:
     async def open(self, script: Script | list[Line], **config: Any) -> AsyncIterator[Thread]:
         async with self.runtime(script, **config) as runtime, asyncio.timeout(3 * PATIENCE):
             known = "clerk" in runtime.thread_ids()
-            yield await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+            yield await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
 
 
 @pytest.fixture
@@ -433,7 +433,7 @@ async def test_interrupted_code_says_so_to_the_model(tmp_path: Path) -> None:
     system = AgentSystem("scripted:any", providers={"scripted": model}, code_runner=Runner())
     system.add_agent(name="coder", description="", prompt="code", mode="code")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         await begun.wait()
         await thread.invoke("enough", when="now")

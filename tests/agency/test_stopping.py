@@ -118,7 +118,7 @@ async def test_after_a_tool_that_swallows_its_cancellation_no_further_call_begin
 
     runtime, model = build([[call("swallow", call_id="s"), call("pay", call_id="p")], call("pay")], swallow, pay)
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await started.wait()
         await thread.cancel()
@@ -134,7 +134,7 @@ async def test_a_cancel_whose_caller_goes_away_still_takes_effect(build: Build) 
     tidy = Tidy()
     runtime, _ = build([call("tidy"), "here again"], tidy.tool)
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await tidy.started.wait()
         impatient = asyncio.create_task(thread.cancel())
@@ -153,7 +153,7 @@ async def test_a_second_cancel_does_not_interrupt_a_tools_clean_up(build: Build)
     tidy = Tidy()
     runtime, _ = build([call("tidy")], tidy.tool)
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await tidy.started.wait()
         first = asyncio.create_task(thread.cancel())
@@ -177,7 +177,7 @@ async def test_a_tool_may_cancel_its_own_thread(build: Build) -> None:
 
     runtime, _ = build([call("stop"), "here again"], stop)
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         opened.append(thread)
         await thread.invoke("go")
         assert (await thread.wait()).status == "canceled"
@@ -212,7 +212,7 @@ async def test_a_cancel_that_ends_after_the_next_run_began_leaves_that_run_alone
 
     runtime, _ = build(script, stubborn)
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await until(thread, EventType.TOOL_STARTED)
 
@@ -298,7 +298,7 @@ async def test_a_tool_that_starts_a_child_while_its_thread_closes_has_that_child
 async def test_readers_that_are_behind_when_the_thread_closes_end_cleanly(build: Build) -> None:
     runtime, _ = build(["one two three"])
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         early, unread = thread.events(), thread.events()
         first = await anext(early)
         await thread.invoke("go")
@@ -316,7 +316,7 @@ async def test_readers_that_are_behind_when_the_thread_closes_end_cleanly(build:
 async def test_a_reader_that_waits_for_more_when_the_thread_closes_ends(build: Build) -> None:
     runtime, _ = build(["one"])
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         waits = asyncio.Event()
 
         async def read() -> int:
@@ -336,7 +336,7 @@ async def test_a_reader_that_waits_for_more_when_the_thread_closes_ends(build: B
 async def test_a_closed_thread_refuses_everything_in_one_way(build: Build) -> None:
     runtime, _ = build(["one"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
     with pytest.raises(WrongState, match="is closed"):
@@ -425,7 +425,7 @@ async def test_a_message_too_late_for_a_run_that_a_tool_ends_starts_the_next_run
     end = Closing()
     runtime, _ = build([call("finish", call_id="f"), "order 8 is on its way"], end.tool)
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("order 7?")
         await end.started.wait()
         await thread.invoke("and order 8?")
@@ -450,7 +450,7 @@ async def test_a_message_too_late_for_a_run_is_answered_once_though_the_thread_c
 
     runtime, _ = build(never, end.tool)
     async with runtime, asyncio.timeout(PATIENCE):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("order 7?")
         await end.started.wait()
         await thread.invoke("and order 8?")
@@ -505,7 +505,7 @@ async def test_a_message_accepted_before_a_crash_joins_the_run_after_it(build: B
 
     runtime, _ = build([call("wait"), "both seen"], wait)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("one")
         await until(thread, EventType.TOOL_STARTED)
         await thread.invoke("two")
@@ -539,7 +539,7 @@ async def test_what_only_middleware_said_too_late_starts_no_run_and_joins_the_ne
     system = AgentSystem("scripted:any", providers={"scripted": model}).use(Reminder(), tags=["default"])
     system.add_tool(finish).add_agent(name="clerk", description="d", prompt="p")
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("first")
         assert (await thread.wait(PATIENCE)).data == "done"
     async with LocalRuntime(system, tmp_path) as runtime:

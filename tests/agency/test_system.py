@@ -199,7 +199,7 @@ def test_a_models_name_reads_provider_colon_model(model: str) -> None:
 
 
 def test_a_model_of_an_unknown_provider_is_refused_naming_those_there_are() -> None:
-    with pytest.raises(DefinitionError, match=r"no provider named 'nobody'.*anthropic, demo, openai, scripted"):
+    with pytest.raises(DefinitionError, match=r"no provider named 'nobody'.*anthropic.*demo.*openai.*scripted"):
         system().model("nobody:at-home")
 
 
@@ -400,7 +400,7 @@ async def test_a_thread_has_the_agents_tools_then_those_of_its_middleware(tmp_pa
 
     made = add_agent(system().use(Registers()).add_tool(look))
     async with LocalRuntime(made, tmp_path) as runtime:
-        thread = await runtime.create("support")
+        thread = await runtime.create_thread("support")
         assert [spec.name for spec in (await thread.state()).tools] == ["look", "leap"]
 
 
@@ -414,7 +414,7 @@ async def test_an_agent_that_is_not_active_starts_no_thread(
     made = add_agent(system(), status=status)
     async with LocalRuntime(made, tmp_path) as runtime:
         with pytest.raises(InvalidInput, match=f"'support' is {status}"):
-            await runtime.create("support")
+            await runtime.create_thread("support")
         assert runtime.agents() == {}
         assert runtime.thread_ids() == []
     assert files(tmp_path) == []
@@ -422,7 +422,7 @@ async def test_an_agent_that_is_not_active_starts_no_thread(
 
 async def test_a_thread_keeps_the_blueprint_it_began_with(tmp_path: Path) -> None:
     async with LocalRuntime(add_agent(system()), tmp_path) as runtime:
-        await runtime.create("support", thread_id="old")
+        await runtime.create_thread("support", thread_id="old")
     later = add_agent(system(), prompt="Changed.", status="disabled")
     async with LocalRuntime(later, tmp_path) as runtime:
         thread = await runtime.thread("old")
@@ -434,19 +434,19 @@ async def test_a_thread_keeps_the_blueprint_it_began_with(tmp_path: Path) -> Non
 async def test_an_agent_that_does_not_exist_starts_no_thread(tmp_path: Path) -> None:
     async with LocalRuntime(add_agent(system()), tmp_path) as runtime:
         with pytest.raises(NotFound, match="no agent 'ghost'; there are support"):
-            await runtime.create("ghost")
+            await runtime.create_thread("ghost")
 
 
 @pytest.mark.parametrize("thread_id", ["../up", "a b", "x" * 65, "a.b", "line\n"])
 async def test_a_threads_id_is_letters_digits_dash_and_underscore(thread_id: str, tmp_path: Path) -> None:
     async with LocalRuntime(add_agent(system()), tmp_path) as runtime:
         with pytest.raises(InvalidInput, match="a thread's id"):
-            await runtime.create("support", thread_id=thread_id)
+            await runtime.create_thread("support", thread_id=thread_id)
         assert runtime.thread_ids() == []
 
 
 async def test_a_thread_is_created_once(tmp_path: Path) -> None:
     async with LocalRuntime(add_agent(system()), tmp_path) as runtime:
-        await runtime.create("support", thread_id="one")
+        await runtime.create_thread("support", thread_id="one")
         with pytest.raises(InvalidInput, match="there is a thread 'one' already"):
-            await runtime.create("support", thread_id="one")
+            await runtime.create_thread("support", thread_id="one")

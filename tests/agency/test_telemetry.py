@@ -79,7 +79,7 @@ def system_of(
 async def run(system: AgentSystem, folder: Path, message: str = "go", thread_id: str = "t1") -> Thread:
     """A run to its end, in a runtime of its own."""
     async with LocalRuntime(system, folder) as runtime:
-        thread = await runtime.create("clerk", thread_id=thread_id)
+        thread = await runtime.create_thread("clerk", thread_id=thread_id)
         await thread.invoke(message)
         await thread.wait(PATIENCE)
         return thread
@@ -185,7 +185,7 @@ async def test_spans_begin_and_end_with_the_events_that_tell_of_it(tmp_path: Pat
     provider, exporter = collector()
     system = system_of([call("shout", word="a"), "done"], TracingObserver(provider))
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         times = dict[EventType, list[int]]()
@@ -315,7 +315,7 @@ async def test_what_a_cancel_cuts_off_ends_with_the_run_and_is_no_error(tmp_path
         return call("hang")
 
     async with LocalRuntime(system_of(script, TracingObserver(provider), hang), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await begun.wait()
         await thread.cancel()
@@ -332,7 +332,7 @@ async def test_a_run_that_waited_for_a_person_goes_on_in_the_same_trace_somewher
     guarded: dict[str, Any] = {"tags": ["default", "hitl"], "config": {"hitl": {"tools": ["shout"]}}}
     script: list[Line] = [call("shout", word="a"), "done"]
     async with LocalRuntime(system_of(script, TracingObserver(provider), **guarded), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
     assert [span.name for span in exporter.get_finished_spans()] == ["chat any"]
@@ -398,7 +398,7 @@ async def work_and_die(folder: Path, death: Death) -> list[ReadableSpan]:
     provider, exporter = collector()
     system = system_of(delegating, TracingObserver(provider), tags=["default", "subagents"])
     async with LocalRuntime(system, folder) as runtime:
-        thread = await runtime.create("clerk", thread_id="t1")
+        thread = await runtime.create_thread("clerk", thread_id="t1")
         await thread.invoke("delegate")
         sqlite.commit_hook = death
         await end_or_death(thread, death)
@@ -507,7 +507,7 @@ async def test_without_a_provider_of_its_own_it_uses_the_global_one_as_soon_as_t
     provider, exporter = collector()
     system = system_of(["one", "two"], TracingObserver())
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("a")
         await thread.wait(PATIENCE)
         monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)

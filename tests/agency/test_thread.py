@@ -78,7 +78,7 @@ async def test_a_message_runs_to_an_answer_and_text_beside_tool_calls_is_kept(bu
     both = ModelReply(text="Let me shout.", tool_calls=(call("shout", word="hey", call_id="c1"),), stop="tool_use")
     runtime, _ = build([both, "I shouted."], shout)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         accepted = await thread.invoke("Shout hey.")
         assert (accepted.run_id, accepted.status) == (f"{thread.id}.1", "running")
         result = await thread.wait(PATIENCE)
@@ -98,7 +98,7 @@ async def test_a_message_runs_to_an_answer_and_text_beside_tool_calls_is_kept(bu
 async def test_a_second_message_starts_a_second_run_with_counters_of_its_own(build: Build) -> None:
     runtime, model = build(["one", "two"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("a")
         await thread.wait(PATIENCE)
         second = await thread.invoke("b")
@@ -120,7 +120,7 @@ async def test_safe_calls_run_side_by_side_and_results_stand_in_the_order_of_the
 
     runtime, _ = build([[call("meet", name=n) for n in "xyz"], "met"], meet)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "met"
         assert await texts(thread, "tool") == ["x", "y", "z"]
@@ -143,7 +143,7 @@ async def test_unsafe_calls_run_one_at_a_time_in_order_and_see_what_came_before(
     calls = [call("step", name="a"), call("step", name="b"), call("peek"), call("step", name="c")]
     runtime, _ = build([calls, "done"], step, peek)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert log == ["+a", "-a", "+b", "-b", "+c", "-c"]
@@ -159,7 +159,7 @@ async def test_a_sync_tool_runs_off_the_event_loop(build: Build) -> None:
 
     runtime, _ = build([call("where"), "done"], where)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         assert await texts(thread, "tool") == ["false"]
@@ -179,7 +179,7 @@ async def test_a_call_that_takes_too_long_fails_alone(build: Build, stubborn: bo
 
     runtime, _ = build([[call("slow"), call("shout", word="a")], "done"], slow_sync if stubborn else slow_async, shout)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "completed"
         assert await texts(thread, "tool") == ["Error: timeout: slow did not end within 0.02 s", "A"]
@@ -205,7 +205,7 @@ async def test_whatever_a_tool_does_wrong_is_its_result_and_the_run_goes_on(buil
     calls = [*(call("bad", how=how) for how in ways), call("bad"), call("unknown"), call("bad", how=1, x=2)]
     runtime, _ = build([calls, "done"], bad)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
         results = await texts(thread, "tool")
@@ -229,7 +229,7 @@ async def test_results_of_any_json_kind_reach_the_model_and_long_ones_are_cut(bu
     calls = [call("give", what=what) for what in ("none", "dict", "model", "long")]
     runtime, _ = build([calls, "done"], give)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(PATIENCE)
         none, a_dict, model, long = await texts(thread, "tool")
@@ -249,7 +249,7 @@ async def test_a_tool_can_end_the_run(build: Build) -> None:
 
     runtime, _ = build(script, end)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         results = []
         for how in ("finish", "fail", "handoff"):
             await thread.invoke(how)
@@ -272,7 +272,7 @@ async def test_a_tool_that_asks_for_it_is_retried_with_the_same_key(build: Build
 
     runtime, _ = build([call("flaky", call_id="c"), "gave up"], flaky)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "gave up"
         assert [attempt for attempt, _ in seen] == [1, 2, 3]
@@ -291,7 +291,7 @@ async def test_a_message_during_a_run_joins_it_at_its_next_step(build: Build) ->
 
     runtime, model = build([call("wait_here"), "both answered"], wait_here)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         first = await thread.invoke("one")
         await running.wait()
         second = await thread.invoke("two")
@@ -313,7 +313,7 @@ async def test_a_message_that_comes_during_the_last_reply_gets_an_answer_in_the_
 
     runtime, _ = build(script)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("one")
         await asked.wait()
         await thread.invoke("two")
@@ -326,7 +326,7 @@ async def test_a_message_that_comes_during_the_last_reply_gets_an_answer_in_the_
 async def test_an_idempotency_key_is_honoured_for_ever(build: Build) -> None:
     runtime, model = build(["one", "two"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         first = await thread.invoke("a", idempotency_key="k")
         await thread.wait(PATIENCE)
         assert await thread.invoke("a", idempotency_key="k") == first
@@ -350,7 +350,7 @@ async def test_cancel_reaches_a_model_call(build: Build) -> None:
 
     runtime, _ = build(script)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await asked.wait()
         await thread.cancel()
@@ -375,7 +375,7 @@ async def test_cancel_reaches_running_tools_keeps_what_had_ended_and_leaves_no_c
     calls = [call("shout", word="kept", call_id="c0"), *(call("hang", name=n, call_id=n) for n in "ab")]
     runtime, _ = build([[*calls, call("later", call_id="c3")], "again"], shout, hang)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await until(thread, EventType.TOOL_OUTPUT, callId="c0")
         await thread.cancel()
@@ -408,7 +408,7 @@ async def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_cancel(
 
     runtime, _ = build([call("stubborn", call_id="c")], stubborn)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await until(thread, EventType.TOOL_STARTED)
         await thread.cancel()
@@ -427,7 +427,7 @@ async def test_a_message_sent_to_a_run_that_is_then_canceled_stays_in_the_transc
 
     runtime, _ = build([call("hang"), "ok"], hang)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("one")
         await until(thread, EventType.TOOL_STARTED)
         await thread.invoke("two")
@@ -438,7 +438,7 @@ async def test_a_message_sent_to_a_run_that_is_then_canceled_stays_in_the_transc
 async def test_what_does_not_fit_the_state_is_refused_and_changes_nothing(build: Build) -> None:
     runtime, _ = build(["done"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         with pytest.raises(NotFound):
             thread.run()
         with pytest.raises(WrongState):
@@ -466,7 +466,7 @@ async def test_what_does_not_fit_the_state_is_refused_and_changes_nothing(build:
 async def test_a_message_that_cannot_be_accepted_is_refused_and_changes_nothing(build: Build, message: Any) -> None:
     runtime, _ = build(["done"])
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         with pytest.raises(InvalidInput):
             await thread.invoke(message, idempotency_key="k")
         assert await kinds(thread) == ["thread.created"]
@@ -480,7 +480,7 @@ async def test_used_up_turns_give_one_last_turn_without_tools(build: Build) -> N
 
     runtime, model = build(script, shout, limits={"turns": 2})
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.data, result.meta.turns) == ("completed", "what I have", 3)
@@ -490,7 +490,7 @@ async def test_used_up_turns_give_one_last_turn_without_tools(build: Build) -> N
 async def test_a_model_that_calls_tools_in_its_last_turn_waits_for_more_turns_and_gets_them(build: Build) -> None:
     runtime, _ = build(lambda request: call("shout", word="x"), shout, limits={"turns": 2})
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code, result.meta.turns) == ("paused", "ERR_MAX_TURNS", 3)
@@ -506,7 +506,7 @@ async def test_a_model_that_calls_tools_in_its_last_turn_waits_for_more_turns_an
 async def test_used_up_tokens_pause_the_run_until_a_person_lifts_the_limit(build: Build) -> None:
     runtime, _ = build([call("shout", word="a"), call("shout", word="b"), "done"], shout, limits={"tokens": 20})
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.meta.pause_reason) == ("paused", "exhausted")
@@ -526,7 +526,7 @@ async def test_used_up_time_interrupts_a_model_call_and_pauses_the_run(build: Bu
 
     runtime, _ = build(script)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go", limits=Limits(time_ms=100))
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code) == ("paused", "ERR_TIME_LIMIT")
@@ -542,7 +542,7 @@ async def test_a_model_that_fails_for_a_while_is_asked_again_with_the_same_reque
     errors = iter([ModelError("busy", retryable=True, retry_after_ms=1)] * 2)
     runtime, model = build(lambda request: next(errors, "at last"))
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "at last"
         assert [[m.content for m in r.messages] for r in model.requests] == [["go"]] * 3
@@ -564,7 +564,7 @@ async def test_a_model_that_fails_for_good_ends_the_run_with_its_code(
 ) -> None:
     runtime, _ = build(lambda request: error)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         result = await thread.wait(PATIENCE)
         assert (result.status, result.errors[0].code) == ("error", code)
@@ -583,7 +583,7 @@ async def test_a_provider_that_is_gone_when_the_file_is_opened_again_ends_the_ru
 
     runtime, _ = build(script)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await asked.wait()
     async with LocalRuntime(AgentSystem("demo:instant"), tmp_path / "threads") as other:
@@ -645,7 +645,7 @@ async def test_a_call_in_doubt_follows_its_policy(build: Build) -> None:
         runtime, _ = build(script, *tools)
         running.clear()
         async with runtime:
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             await thread.invoke(policy)
             await running.wait()
         async with runtime:
@@ -677,7 +677,7 @@ async def test_an_overtaken_activation_stops_and_the_new_one_goes_on(build: Buil
     runtime, _ = build([call("wait_here"), "done"], wait_here)
     other, _ = build([call("wait_here"), "done"], wait_here)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await running.wait()
         async with other:
@@ -703,7 +703,7 @@ async def test_events_can_be_followed_from_any_seq_by_any_number_of_readers(buil
         raise AssertionError("closed too early")
 
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         readers = [asyncio.create_task(follow(thread, after)) for after in (0, 0, 3)]
         await thread.invoke("go")
         await thread.wait(PATIENCE)
@@ -749,12 +749,12 @@ async def test_a_thread_of_an_unknown_agent_or_with_a_wrong_id_is_not_created(bu
     runtime, _ = build(["x"])
     async with runtime:
         with pytest.raises(NotFound, match="nobody"):
-            await runtime.create("nobody")
+            await runtime.create_thread("nobody")
         with pytest.raises(InvalidInput, match="letters"):
-            await runtime.create("clerk", thread_id="../escape")
-        await runtime.create("clerk", thread_id="mine")
+            await runtime.create_thread("clerk", thread_id="../escape")
+        await runtime.create_thread("clerk", thread_id="mine")
         with pytest.raises(InvalidInput, match="already"):
-            await runtime.create("clerk", thread_id="mine")
+            await runtime.create_thread("clerk", thread_id="mine")
         with pytest.raises(NotFound):
             await runtime.thread("unknown")
         assert runtime.thread_ids() == ["mine"]
@@ -784,7 +784,7 @@ async def test_steps_do_not_read_the_history_again(build: Build, monkeypatch: py
     monkeypatch.setattr(ThreadStore, "events", counted_events)
     runtime, _ = build([*[call("shout", word="x")] * 20, "done"], shout)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         reads.clear()
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).data == "done"
@@ -795,7 +795,7 @@ async def test_steps_do_not_read_the_history_again(build: Build, monkeypatch: py
 async def test_two_hundred_threads_run_at_once(build: Build) -> None:
     runtime, _ = build([call("shout", word="a"), "done"], shout)
     async with runtime:
-        threads = [await runtime.create("clerk") for _ in range(200)]
+        threads = [await runtime.create_thread("clerk") for _ in range(200)]
         for thread in threads:
             await thread.invoke("go")
         results = [await thread.wait(PATIENCE) for thread in threads]
@@ -838,7 +838,7 @@ async def test_a_run_that_is_given_up_ends_as_an_error_with_a_result_for_every_c
 
     runtime, _ = build([[call("hang", word="a", call_id="a"), call("shout", word="b", call_id="b")]], hang, shout)
     async with runtime:
-        thread = await runtime.create("clerk", thread_id="poison")
+        thread = await runtime.create_thread("clerk", thread_id="poison")
         await thread.invoke("go")
         await until(thread, EventType.TOOL_OUTPUT, callId="b")
     system, path = runtime._system, runtime._path("poison")
@@ -868,7 +868,7 @@ async def test_a_decision_with_a_key_counts_once(build: Build) -> None:
     )
     runtime._system.use(hitl)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await thread.wait(PATIENCE)).status == "paused"
         await thread.decide({"c1": Approve()}, idempotency_key="k")
@@ -894,7 +894,7 @@ async def test_a_thread_is_idle_while_it_waits_for_a_timer_and_says_until_when(b
 
     runtime, _ = build([call("later")], later)
     async with runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await until_idle(thread)
         before = thread.wake_at
         await thread.invoke("go")

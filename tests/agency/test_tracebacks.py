@@ -60,7 +60,7 @@ def capturing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 async def ran(runtime: LocalRuntime, status: str = "completed") -> Thread:
-    thread = await runtime.create("clerk")
+    thread = await runtime.create_thread("clerk")
     await thread.invoke("go")
     assert (await thread.wait(PATIENCE)).status == status
     return thread
@@ -162,7 +162,7 @@ async def test_what_a_hook_or_a_model_raises_is_logged_and_kept(
         failed = await thread.model_call(told.seq)
         assert failed.status == "failure" and failed.error is not None and failed.error.code == "ERR_MODEL"
         assert failed.traceback == told.traceback and failed.request is not None and failed.reply is None
-        hooked = await runtime.create("hooked")
+        hooked = await runtime.create_thread("hooked")
         await hooked.invoke("go")
         assert (await hooked.wait(PATIENCE)).status == "error"
         (told,) = await hooked.traces()
@@ -226,7 +226,7 @@ async def test_a_call_that_is_stopped_keeps_what_it_had_printed(build: Build, mo
     with capturing(monkeypatch):
         runtime, _ = build([call("hang", call_id="c1")], hang)
         async with runtime:
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             await thread.invoke("go")
             await asyncio.wait_for(begun.wait(), PATIENCE)
             await thread.cancel()

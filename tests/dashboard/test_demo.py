@@ -22,7 +22,7 @@ async def test_the_first_thread_has_something_to_see_waits_for_a_person_and_comp
     tmp_path: Path,
 ) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create(AGENT)
+        thread = await runtime.create_thread(AGENT)
         await thread.invoke(TASK)
         paused = await thread.wait(60)
         shown = await more(thread)

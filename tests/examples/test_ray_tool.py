@@ -45,7 +45,7 @@ async def test_its_calls_run_in_processes_of_ray_and_it_stops_what_it_started(tm
 
 async def test_without_a_cluster_the_same_agent_works_in_one_process(tmp_path: Path) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("mathematician")
+        thread = await runtime.create_thread("mathematician")
         await thread.invoke('call count_primes {"first": 1, "last": 100}')
         run = await thread.wait(60)
 

@@ -26,7 +26,7 @@ def test_it_shows_the_lead_and_the_scouts_at_work_and_then_the_report(tmp_path: 
 
 async def test_the_scouts_work_at_the_same_time_and_the_report_has_what_each_of_them_noted(tmp_path: Path) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("lead")
+        thread = await runtime.create_thread("lead")
         await thread.invoke(QUESTION)
         run = await thread.wait(60)
         more: dict[str, Any] = (await thread.state()).more
@@ -46,7 +46,7 @@ async def files_of(runtime: LocalRuntime, thread_id: str) -> object:
 
 async def test_a_second_question_in_the_same_thread_is_researched_as_well(tmp_path: Path) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("lead")
+        thread = await runtime.create_thread("lead")
         for question in (QUESTION, "And cake?"):
             await thread.invoke(question)
             assert (await thread.wait(60)).status == "completed"

@@ -58,7 +58,7 @@ async def test_nothing_is_paid_before_the_decision_and_afterwards_just_what_was_
     decision: Decision, paid: list[tuple[str, int]], told: str, tmp_path: Path
 ) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("support")
+        thread = await runtime.create_thread("support")
         await thread.invoke(TICKETS[0])
         (wanted,) = (await thread.wait(60)).meta.pending_tool_calls
         assert (wanted.name, wanted.risk, bank) == ("refund", "high", {})
@@ -76,7 +76,7 @@ async def test_nothing_is_paid_before_the_decision_and_afterwards_just_what_was_
 )
 async def test_without_an_order_that_it_knows_nobody_is_bothered(ticket: str, told: str, tmp_path: Path) -> None:
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("support")
+        thread = await runtime.create_thread("support")
         await thread.invoke(ticket)
         ended = await thread.wait(60)
 

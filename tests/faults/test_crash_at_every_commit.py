@@ -118,7 +118,7 @@ async def operate(folder: Path) -> None:
     """What a patient user does, from wherever things stand."""
     async with LocalRuntime(build(folder), folder / "threads") as runtime:
         known = "boss" in runtime.thread_ids()
-        boss = await (runtime.thread("boss") if known else runtime.create("boss", thread_id="boss"))
+        boss = await (runtime.thread("boss") if known else runtime.create_thread("boss", thread_id="boss"))
         for _ in range(20):
             run = boss.run_state()
             if run.status == "registered":

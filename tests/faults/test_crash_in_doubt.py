@@ -43,7 +43,7 @@ def build(folder: Path) -> AgentSystem:
 
 async def thread_of(runtime: LocalRuntime) -> Thread:
     known = "editor" in runtime.thread_ids()
-    return await (runtime.thread("editor") if known else runtime.create("editor", thread_id="editor"))
+    return await (runtime.thread("editor") if known else runtime.create_thread("editor", thread_id="editor"))
 
 
 async def approve_everything(folder: Path) -> None:

@@ -36,7 +36,7 @@ async def operate(folder: Path) -> None:
     """What a patient user does who only looks at the boss: decide where it says that a person is needed."""
     async with LocalRuntime(build(), folder) as runtime:
         known = "boss" in runtime.thread_ids()
-        boss = await (runtime.thread("boss") if known else runtime.create("boss", thread_id="boss"))
+        boss = await (runtime.thread("boss") if known else runtime.create_thread("boss", thread_id="boss"))
         await boss.invoke("go", idempotency_key="1")
         async with asyncio.timeout(20):
             while (run := await boss.wait(timeout=20)).status != "completed":

@@ -62,7 +62,9 @@ def runtime(folder: Path) -> LocalRuntime:
 
 async def operate(folder: Path) -> None:
     async with runtime(folder) as here:
-        thread = await here.thread("t") if "t" in here.thread_ids() else await here.create("clerk", thread_id="t")
+        thread = (
+            await here.thread("t") if "t" in here.thread_ids() else await here.create_thread("clerk", thread_id="t")
+        )
         await thread.invoke("go", idempotency_key="go")
         assert (await thread.wait(PATIENCE)).status == "completed"
 

@@ -37,7 +37,7 @@ async def operate(folder: Path) -> None:
     """What a patient client does: send the same again until it has an answer."""
     async with LocalRuntime(build(), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
-        thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+        thread = await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
         assert (await thread.invoke(PAST, idempotency_key="k")).run_id == "clerk.1"
         with pytest.raises(KeyReused):
             await thread.invoke(PAST[:1], idempotency_key="k")

@@ -49,7 +49,7 @@ async def operate(folder: Path) -> None:
     system.add_agent(name="clerk", description="d", prompt="You are a clerk.")
     async with LocalRuntime(system, folder) as runtime:
         known = "clerk" in runtime.thread_ids()
-        thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+        thread = await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
         await thread.invoke("Say it.", idempotency_key="1")
         assert (await thread.wait(20)).data == "done"
 

@@ -36,7 +36,7 @@ async def operate(folder: Path) -> None:
     """What a patient person does: mend what is wrong, and try again."""
     async with LocalRuntime(build(folder), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
-        thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+        thread = await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
         await thread.invoke("go", idempotency_key="1")
         run = await thread.wait(PATIENCE)
         if run.run_id == "clerk.1":

@@ -55,7 +55,7 @@ def build() -> AgentSystem:
 async def operate(folder: Path) -> None:
     async with LocalRuntime(build(), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
-        thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+        thread = await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
         await thread.invoke("go", idempotency_key="1")
         run = await thread.wait(20)
         assert run.status == "completed", run

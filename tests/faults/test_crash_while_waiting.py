@@ -76,7 +76,7 @@ async def operate(folder: Path) -> None:
     """What a patient bank does: settle the first token that it was ever given, until that is known to be done."""
     async with LocalRuntime(build(folder), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
-        thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+        thread = await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
         await thread.invoke("charge it", idempotency_key="1")
         await eventually(lambda: (folder / "tokens.txt").exists())
         tokens = (folder / "tokens.txt").read_text().split()

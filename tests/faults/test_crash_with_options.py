@@ -54,7 +54,7 @@ async def operate(folder: Path) -> None:
     """What a patient user does: make the thread if it is not there, send, and wait."""
     async with LocalRuntime(build(folder / "ledger"), folder) as runtime:
         known = "t" in runtime.thread_ids()
-        thread = await (runtime.thread("t") if known else runtime.create("clerk", thread_id="t"))
+        thread = await (runtime.thread("t") if known else runtime.create_thread("clerk", thread_id="t"))
         await thread.invoke(
             "go",
             idempotency_key="1",

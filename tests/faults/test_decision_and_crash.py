@@ -88,7 +88,7 @@ def build(folder: Path) -> AgentSystem:
 async def ask(folder: Path) -> None:
     """Get as far as the question, and die."""
     async with LocalRuntime(build(folder), folder / "threads") as runtime:
-        thread = await runtime.create("clerk", thread_id="clerk")
+        thread = await runtime.create_thread("clerk", thread_id="clerk")
         await thread.invoke("go", idempotency_key="1")
         assert (await thread.wait(20)).meta.pause_reason == "hitl"
         os.kill(os.getpid(), signal.SIGKILL)

@@ -91,7 +91,7 @@ class Bank:
     async def asks_about(self, *lines: Line, **how: Any) -> list[str]:
         """The calls of the first batch that a person is asked about."""
         async with self.runtime(*lines, "done", **how) as runtime:
-            thread = await runtime.create("clerk")
+            thread = await runtime.create_thread("clerk")
             await thread.invoke("go")
             await thread.wait(5)
             return pending(thread)
@@ -136,7 +136,7 @@ async def test_a_risk_function_that_fails_or_says_nonsense_counts_as_high(wrong:
 async def test_the_person_is_shown_the_risk_that_the_rule_gave(bank: Bank) -> None:
     config = {"rules": [{"tool": "pay", "when": OVER_100, "risk": "medium"}]}
     async with bank.runtime(LARGE, "done", config=config) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.risk, asked.kind, asked.expires_at) == ("medium", "approval", None)
@@ -181,7 +181,7 @@ async def test_an_agencys_policy_asks_for_agents_with_and_without_hitl(people: b
 async def test_without_hitl_the_policys_question_is_answered_like_any_other(bank: Bank) -> None:
     bank.policy = Policy(rules=(Rule(risk="medium"),))
     async with bank.runtime([SMALL, LARGE], SMALL, "done", people=False) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"small": Always(), "large": Deny()})
@@ -191,7 +191,7 @@ async def test_without_hitl_the_policys_question_is_answered_like_any_other(bank
 
 async def test_a_policy_that_changes_holds_from_the_next_reply_on(bank: Bank) -> None:
     async with bank.runtime(SMALL, SMALL, "done", people=False) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         bank.policy = Policy(rules=(Rule(risk="high"),))
         await thread.invoke("go")
         await thread.wait(5)
@@ -273,7 +273,7 @@ def test_a_rule_that_cannot_be_used_is_refused_when_it_is_made(rule: Any) -> Non
 async def test_without_an_answer_in_time_the_call_is_denied(bank: Bank) -> None:
     config = {"tools": ["pay"], "timeoutMs": 20}
     async with bank.runtime([SMALL, call("look", call_id="look")], "done", config=config) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         assert (await next_event(thread, EventType.HITL_RESUME)).data["by"] == "timeout"
         assert await ended(thread) == "done"
@@ -285,7 +285,7 @@ async def test_without_an_answer_in_time_the_call_is_denied(bank: Bank) -> None:
 async def test_without_an_answer_in_time_the_call_is_approved_if_that_was_configured(bank: Bank) -> None:
     config = {"tools": ["pay"], "timeoutMs": 20, "onTimeout": "approve"}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         resumed = await next_event(thread, EventType.HITL_RESUME)
         assert (resumed.data["by"], resumed.data["decisions"]) == ("timeout", {"small": "approve"})
@@ -299,7 +299,7 @@ async def test_a_deadline_that_passes_while_nothing_is_open_counts_at_the_next_o
 ) -> None:
     config = {"tools": ["pay"], "timeoutMs": HOUR, "onTimeout": on_timeout}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.expires_at, asked.on_timeout) == ("2023-11-14T23:13:20.000Z", on_timeout)
@@ -318,7 +318,7 @@ async def test_a_deadline_that_passes_while_nothing_is_open_counts_at_the_next_o
 async def test_an_answer_in_time_stops_the_clock(bank: Bank, clock: FakeClock) -> None:
     config = {"tools": ["pay"], "timeoutMs": HOUR}
     async with bank.runtime(SMALL, SMALL, "done", config=config) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go")
         await thread.wait(5)
         clock.now += HOUR // 2
@@ -333,7 +333,7 @@ async def test_an_answer_in_time_stops_the_clock(bank: Bank, clock: FakeClock) -
 async def test_a_late_answer_is_refused(bank: Bank) -> None:
     config = {"tools": ["pay"], "timeoutMs": 20}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         await next_event(thread, EventType.HITL_RESUME)
@@ -348,7 +348,7 @@ async def test_partial_answers_stand_when_the_rest_times_out(bank: Bank, clock: 
     config = {"tools": ["pay"], "timeoutMs": HOUR}
     lines: list[Line] = [[SMALL, LARGE], "done"]
     async with bank.runtime(*lines, config=config) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"small": Edit(args={"cents": 1})})
@@ -379,7 +379,7 @@ async def test_each_call_has_its_own_deadline_and_the_batch_runs_after_the_last(
         return bank.runtime(*lines, middleware=[Gate()])
 
     async with runtime() as first:
-        thread = await first.create("clerk", thread_id="t")
+        thread = await first.create_thread("clerk", thread_id="t")
         await thread.invoke("go")
         asked = (await thread.wait(5)).meta.pending_tool_calls
         assert [(each.id, each.note) for each in asked] == [("small", "small change"), ("large", "")]
@@ -401,7 +401,7 @@ async def test_each_call_has_its_own_deadline_and_the_batch_runs_after_the_last(
 async def test_a_clock_that_was_set_back_does_not_cut_the_time_to_answer(bank: Bank, clock: FakeClock) -> None:
     config = {"tools": ["pay"], "timeoutMs": 50}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go")
         await thread.wait(5)
         clock.now -= HOUR
@@ -413,7 +413,7 @@ async def test_a_blueprint_cannot_approve_by_silence_what_the_agency_asks_about(
     bank.policy = Policy(rules=(Rule(tool="pay", risk="high"),), timeout_ms=2 * HOUR)
     config = {"tools": ["pay"], "timeoutMs": HOUR, "onTimeout": "approve"}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.on_timeout, thread.wake_at) == ("deny", clock.now + 2 * HOUR)
@@ -422,7 +422,7 @@ async def test_a_blueprint_cannot_approve_by_silence_what_the_agency_asks_about(
 async def test_nor_can_a_gate(bank: Bank) -> None:
     bank.policy = Policy(rules=(Rule(tool="pay", risk="high"),))
     async with bank.runtime(SMALL, "done", middleware=[Gate()], people=False) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.on_timeout, asked.expires_at, asked.note) == ("deny", None, "small change")
@@ -431,7 +431,7 @@ async def test_nor_can_a_gate(bank: Bank) -> None:
 async def test_the_agencys_time_holds_for_questions_of_blueprints_that_name_none(bank: Bank, clock: FakeClock) -> None:
     bank.policy = Policy(timeout_ms=HOUR, on_timeout="approve")
     async with bank.runtime(SMALL, "done", config={"tools": ["pay"]}) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("go")
         (asked,) = (await thread.wait(5)).meta.pending_tool_calls
         assert (asked.on_timeout, thread.wake_at) == ("approve", clock.now + HOUR)
@@ -439,7 +439,7 @@ async def test_the_agencys_time_holds_for_questions_of_blueprints_that_name_none
 
 async def test_what_was_approved_for_always_is_not_asked_about_by_gates_either(bank: Bank) -> None:
     async with bank.runtime(LARGE, LARGE, "done", middleware=[Gate()]) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"large": Always()})
@@ -455,7 +455,7 @@ async def canceled(thread: Thread) -> None:
 async def test_a_canceled_run_has_no_deadline_left(bank: Bank) -> None:
     config = {"tools": ["pay"], "timeoutMs": HOUR}
     async with bank.runtime(SMALL, "done", config=config) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(5)
         await canceled(thread)

@@ -78,7 +78,7 @@ async def test_always_runs_the_call_and_asks_no_more_about_its_tool_in_this_thre
         assert await ended(thread) == "more"
         assert shop.ran[-1] == "refund 9"
     async with LocalRuntime(shop.system([FIVE, "done"]), shop.folder / "elsewhere") as runtime:
-        other = await runtime.create("clerk")
+        other = await runtime.create_thread("clerk")
         await other.invoke("go")
         assert (await other.wait(5)).meta.pause_reason == "hitl"  # another thread asks for itself
 
@@ -105,7 +105,7 @@ async def test_always_is_for_the_one_tool_only(tmp_path: Path) -> None:
     system.add_tool(pay).add_tool(ship)
     system.add_agent(name="clerk", description="", prompt="clerk", config={"hitl": {"tools": ["pay", "ship"]}})
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(5)
         await thread.decide({"p1": Always(), "s1": Approve()})
@@ -266,7 +266,7 @@ async def test_of_two_people_who_answer_at_once_one_counts_and_the_other_is_told
     if slow:
         system.use(Slow(people=2), tags=["default"])
     async with LocalRuntime(system, shop.folder) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(5)
         approval = waiting(thread)["five"].approval_id
@@ -302,7 +302,7 @@ async def test_of_two_people_one_of_whom_answers_more_the_second_is_refused_whol
 async def test_one_request_that_comes_twice_at_once_counts_once_and_both_are_content(shop: Shop) -> None:
     system = shop.system([FIVE, "done"]).use(Slow(people=2), tags=["default"])
     async with LocalRuntime(system, shop.folder) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await thread.wait(5)
         await asyncio.gather(*(thread.decide({"five": Approve()}, idempotency_key="click") for _ in range(2)))
@@ -330,7 +330,7 @@ async def test_an_approval_inside_a_child_of_a_child_is_answered_there_and_the_w
         "payer": [pays, "paid what I may"],
     }
     async with FamilyRuntime(cast(parts, pay), tmp_path) as runtime:
-        boss = await runtime.create("boss", thread_id="boss")
+        boss = await runtime.create_thread("boss", thread_id="boss")
         await boss.invoke("go")
         lead = await runtime.child_of(boss)
         payer = await runtime.child_of(lead)
@@ -398,7 +398,7 @@ class Till:
     async def doubt(self) -> None:
         """Charge, and lose the process in it."""
         async with self.runtime(dies=True) as runtime:
-            thread = await runtime.create("clerk", thread_id="clerk")
+            thread = await runtime.create_thread("clerk", thread_id="clerk")
             await thread.invoke("go")
             await self.hangs.wait()
 
@@ -473,7 +473,7 @@ async def test_approving_leaves_calls_in_doubt_waiting_and_says_so(tmp_path: Pat
 async def test_calls_that_have_not_begun_are_no_calls_in_doubt(tmp_path: Path) -> None:
     till = Till(tmp_path)
     async with till.runtime(dies=False, guarded=["charge"]) as runtime:
-        thread = await runtime.create("clerk", thread_id="clerk")
+        thread = await runtime.create_thread("clerk", thread_id="clerk")
         await thread.invoke("go")
         await thread.wait(5)
         (interrupt,) = await events(thread, EventType.HITL_INTERRUPT)
@@ -512,7 +512,7 @@ async def test_an_approval_given_before_a_crash_does_not_approve_the_doubt_after
     """A late double click must not run anything twice."""
     till = Till(tmp_path)
     async with till.runtime(dies=True, guarded=["charge"]) as runtime:
-        thread = await runtime.create("clerk", thread_id="clerk")
+        thread = await runtime.create_thread("clerk", thread_id="clerk")
         await thread.invoke("go")
         await thread.wait(5)
         first = waiting(thread)["ch"].approval_id

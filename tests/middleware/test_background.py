@@ -737,7 +737,7 @@ async def test_a_message_to_what_is_no_other_agent_is_refused(to: str, tmp_path:
 async def test_a_message_to_a_stranger_reaches_nobody(to: str, tmp_path: Path) -> None:
     lines: list[Line] = [call("send_message", to=to, text="hi", call_id="m"), "done"]
     async with FamilyRuntime(cast({"boss": lines, "worker": []}), tmp_path) as runtime, asyncio.timeout(PATIENCE):
-        stranger = await runtime.create("boss", thread_id="stranger")
+        stranger = await runtime.create_thread("boss", thread_id="stranger")
         boss = await start(runtime)
         assert await answer_of(boss) == "done"
         await boss.rest()
@@ -797,7 +797,7 @@ async def test_what_the_family_has_used_is_rolled_up(tmp_path: Path) -> None:
     for name in parts:
         system.add_agent(name=name, description="", prompt=name)
     async with LocalRuntime(system, tmp_path) as runtime:
-        boss = await runtime.create("boss", thread_id="boss")
+        boss = await runtime.create_thread("boss", thread_id="boss")
         await boss.invoke("go")
         run = await boss.wait(PATIENCE)
         assert run.data == "done"

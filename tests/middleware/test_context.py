@@ -33,7 +33,7 @@ def system_of(model: ScriptedModel, **config: object) -> AgentSystem:
 async def test_a_long_conversation_goes_on_without_its_beginning_and_loses_nothing(tmp_path: Path) -> None:
     model = short_sighted(6)
     async with LocalRuntime(system_of(model), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         for n in range(20):
             await thread.invoke(f"question {n}")
             run = await thread.wait(PATIENCE)
@@ -49,7 +49,7 @@ async def test_a_long_conversation_goes_on_without_its_beginning_and_loses_nothi
 async def test_what_is_left_out_stays_left_out_when_the_thread_is_opened_again(tmp_path: Path) -> None:
     system = system_of(short_sighted(6))
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         for n in range(5):
             await thread.invoke(f"question {n}")
             await thread.wait(PATIENCE)
@@ -64,7 +64,7 @@ async def test_what_is_left_out_stays_left_out_when_the_thread_is_opened_again(t
 async def test_when_nothing_more_can_go_the_run_says_that_it_is_too_long(tmp_path: Path) -> None:
     model = short_sighted(2)
     async with LocalRuntime(system_of(model, keep=3), tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("one")
         await thread.wait(PATIENCE)
         await thread.invoke("two")

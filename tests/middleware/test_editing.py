@@ -39,7 +39,7 @@ async def edits(thread: Thread) -> list[Event]:
 async def test_todos_and_files_are_changed_together_and_the_model_is_told(tmp_path: Path) -> None:
     system, model = build()
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.put_files({"/a.md": "old", "/b.md": "old"}, by="ann")
         await thread.edit_state({"todos": TODOS, "files": {"/a.md": "new secret words", "/b.md": None}}, by="bob")
         state = (await thread.state()).more
@@ -66,7 +66,7 @@ async def test_todos_and_files_are_changed_together_and_the_model_is_told(tmp_pa
 async def test_files_that_come_with_a_message_are_told_of(tmp_path: Path) -> None:
     system, _ = build()
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("read it", files={"/x.md": "text"})
         await thread.wait(PATIENCE)
         (given,) = await edits(thread)
@@ -76,7 +76,7 @@ async def test_files_that_come_with_a_message_are_told_of(tmp_path: Path) -> Non
 async def test_what_is_wrong_or_comes_at_the_wrong_time_changes_nothing(tmp_path: Path) -> None:
     system, _ = build()
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         for changes, problem in (
             ({"memory": "x"}, "'memory' cannot be edited.*todos, files"),
             ({"todos": TODOS, "files": {"/a.md": 5}}, "texts by path"),

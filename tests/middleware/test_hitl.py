@@ -198,7 +198,7 @@ async def test_approval_is_refused_while_a_tool_runs_that_needs_none(tmp_path: P
         .add_agent(name="clerk", description="", prompt="clerk")
     )
     async with LocalRuntime(system, tmp_path) as runtime, asyncio.timeout(10):
-        thread = await runtime.create("clerk")
+        thread = await runtime.create_thread("clerk")
         await thread.invoke("go")
         await started.wait()
         for decision in (thread.approve(), thread.deny(), thread.decide({"slow": Approve()})):
@@ -362,7 +362,7 @@ async def test_code_cannot_run_a_listed_tool_without_a_person(tmp_path: Path) ->
         .add_agent(name="coder", description="", prompt="code", mode="code", config={"hitl": {"tools": ["refund"]}})
     )
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("coder")
+        thread = await runtime.create_thread("coder")
         await thread.invoke("go")
         await thread.wait(timeout=5)
         assert ran == []

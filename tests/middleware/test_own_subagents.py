@@ -41,7 +41,7 @@ async def test_an_agent_gives_work_to_a_copy_of_itself(name: str, tmp_path: Path
 async def test_a_copy_has_the_blueprint_that_its_original_began_with(tmp_path: Path) -> None:
     system = cast({"boss": of_two(task("boss"), "thanks")})
     async with LocalRuntime(system, tmp_path) as runtime:
-        boss = await runtime.create("boss", thread_id="boss")
+        boss = await runtime.create_thread("boss", thread_id="boss")
     changed = system.agents["boss"].model_copy(update={"prompt": "boss, changed", "status": "disabled"})
     system._agents["boss"] = changed
     async with FamilyRuntime(system, tmp_path) as runtime:
@@ -103,7 +103,7 @@ async def test_an_agent_gives_work_to_an_agent_that_its_configuration_defines(tm
         assert await results(boss) == {"task": "found: work for task"}
         assert [link["agentType"] for link in await links(boss)] == ["scout"]
         (spec,) = [spec for spec in (await boss.state()).tools if spec.name == "task"]
-        worker = await runtime.create("worker")
+        worker = await runtime.create_thread("worker")
         (other,) = [spec for spec in (await worker.state()).tools if spec.name == "task"]
     properties: Any = spec.parameters["properties"]
     assert properties["subagentType"]["enum"] == ["scout", "worker", "general-purpose"]

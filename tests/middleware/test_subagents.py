@@ -275,7 +275,7 @@ async def test_the_waiter_is_on_disk_before_anything_of_the_child_is(
 
     system = cast({"boss": [task(), "thanks"], "worker": ["at once"]})
     async with FamilyRuntime(system, tmp_path) as runtime:
-        boss = await runtime.create("boss", thread_id="boss")
+        boss = await runtime.create_thread("boss", thread_id="boss")
         monkeypatch.setattr(sqlite, "commit_hook", look)
         await boss.invoke("go")
         assert await answer_of(boss) == "thanks"
@@ -411,7 +411,7 @@ async def test_with_a_list_neither_oneself_nor_disabled_nor_unlisted_agents_can_
 async def test_the_model_sees_which_agents_there_are_and_the_timeout(tmp_path: Path) -> None:
     system = cast({"boss": ["hello"], "worker": [], "writer": [], "retired": []}, disabled=["retired"])
     async with FamilyRuntime(system, tmp_path) as runtime:
-        boss = await runtime.create("boss")
+        boss = await runtime.create_thread("boss")
         spec = next(spec for spec in (await boss.state()).tools if spec.name == "task")
     properties: Any = spec.parameters["properties"]
     assert list(properties) == ["description", "subagentType", "timeoutMs", "background", "files", "returnFiles"]

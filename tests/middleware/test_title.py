@@ -33,7 +33,7 @@ def system_of(small: Line) -> tuple[AgentSystem, list[str]]:
 async def test_the_title_is_made_once_after_the_first_reply_and_charged_to_the_run(tmp_path: Path) -> None:
     system, asked = system_of('"Rolls for Monday."')
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         for message in ("Please bake ten rolls.", "And a cake."):
             await thread.invoke(message)
             assert (await thread.wait(PATIENCE)).status == "completed"
@@ -45,7 +45,7 @@ async def test_the_title_is_made_once_after_the_first_reply_and_charged_to_the_r
 async def test_without_a_title_the_first_message_stays(tmp_path: Path, small: Line) -> None:
     system, _ = system_of(small)
     async with LocalRuntime(system, tmp_path) as runtime:
-        thread = await runtime.create("clerk", thread_id="t")
+        thread = await runtime.create_thread("clerk", thread_id="t")
         await thread.invoke("Please bake ten rolls.")
         run = await thread.wait(PATIENCE)
         assert (run.status, run.data) == ("completed", "With pleasure.")

@@ -72,7 +72,7 @@ class Shop:
         """The thread, which is the same one each time."""
         async with LocalRuntime(self.system(lines, guarded, middleware), self.folder) as runtime:
             known = "clerk" in runtime.thread_ids()
-            yield await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+            yield await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
 
     @asynccontextmanager
     async def waiting(self, *calls: Line, end: str = "done") -> AsyncIterator[Thread]:

@@ -84,7 +84,7 @@ HANGS: list[Line] = [call("hang", call_id="hang"), "never said"]
 
 
 async def start(runtime: LocalRuntime, agent: str = "boss") -> Thread:
-    thread = await runtime.create(agent, thread_id=agent)
+    thread = await runtime.create_thread(agent, thread_id=agent)
     await thread.invoke("go")
     return thread
 

@@ -117,7 +117,7 @@ def build() -> AgentSystem:
 
 async def tell(folder: Path) -> None:
     async with LocalRuntime(build(), folder) as runtime:
-        thread = await runtime.create("editor", thread_id="editor")
+        thread = await runtime.create_thread("editor", thread_id="editor")
         await thread.put_files({"/given.txt": "given"})
         await thread.invoke("first")
         async for event in thread.events():

@@ -23,11 +23,9 @@ from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptionFields
 from agency.define.system import load_system
 from agency.errors import DefinitionError, NotFound, WrongState
-from agency.events import Event
 from agency.local import LocalRuntime
 from agency.messages import Message
-from agency.thread.views import RunEnvelope
-from agency.turn.outcomes import Decision
+from agency.thread.protocols import AnyThread
 from dashboard.command.terminal.targets import configured_providers, only
 
 if TYPE_CHECKING:
@@ -36,35 +34,20 @@ if TYPE_CHECKING:
 _THREAD = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-class BackendThread(Protocol):
-    """A thread of either backend."""
-
-    @property
-    def id(self) -> str: ...
-
-    def events(self, after: int = 0) -> AsyncIterator[Event]: ...
-
-    async def wait(self, timeout: float | None = None) -> RunEnvelope: ...
-
-    async def decide(self, decisions: Mapping[str, Decision]) -> None: ...
-
-    async def cancel(self) -> None: ...
-
-
 class Backend(Protocol):
     def name(self, thread_id: str) -> str:
         """The name that `--continue` takes for a thread."""
 
-    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> BackendThread:
+    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> AnyThread:
         """Create a thread that begins with a task."""
 
-    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> AnyThread:
         """An existing thread; a task is sent to it as another message."""
 
-    async def thread(self, thread_id: str) -> BackendThread:
+    async def thread(self, thread_id: str) -> AnyThread:
         """A thread by its id, such as a subagent's; `NotFound` if it does not exist yet."""
 
-    async def settle(self, thread: BackendThread) -> None:
+    async def settle(self, thread: AnyThread) -> None:
         """Return when the other threads have received everything that this thread sent them."""
 
 
@@ -79,21 +62,21 @@ class LocalBackend:
     def name(self, thread_id: str) -> str:
         return thread_id
 
-    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> BackendThread:
-        thread = await self.runtime.create(agent or self.default, thread_id=self.thread_id)
+    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> AnyThread:
+        thread = await self.runtime.create_thread(agent or self.default, thread_id=self.thread_id)
         await thread.invoke(task, **options)
         return thread
 
-    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> AnyThread:
         thread = await self.runtime.thread(thread_id)
         if task is not None:
             await thread.invoke(task, **options)
         return thread
 
-    async def thread(self, thread_id: str) -> BackendThread:
+    async def thread(self, thread_id: str) -> AnyThread:
         return await self.runtime.thread(thread_id)
 
-    async def settle(self, thread: BackendThread) -> None:
+    async def settle(self, thread: AnyThread) -> None:
         await (await self.runtime.thread(thread.id)).rest()
 
 
@@ -158,21 +141,21 @@ class ServerBackend:
     def name(self, thread_id: str) -> str:
         return f"{self.agency.id}/{thread_id}"
 
-    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> BackendThread:
+    async def begin(self, agent: str | None, task: str | Message, options: RunOptionFields) -> AnyThread:
         return await self.agency.create_thread(agent or await self._default_agent(), task, **options)
 
-    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> BackendThread:
+    async def resume(self, thread_id: str, task: str | Message | None, options: RunOptionFields) -> AnyThread:
         thread = self.agency.thread(thread_id.rpartition("/")[2])
         if task is not None:
             await thread.invoke(task, **options)
         return thread
 
-    async def thread(self, thread_id: str) -> BackendThread:
+    async def thread(self, thread_id: str) -> AnyThread:
         thread = self.agency.thread(thread_id)
         await thread.info()  # raises `NotFound` if it does not exist yet
         return thread
 
-    async def settle(self, thread: BackendThread) -> None:
+    async def settle(self, thread: AnyThread) -> None:
         pass  # the server continues without this process
 
     async def _default_agent(self) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Coroutine
 from agency.approvals.pending import PendingToolCall
 from agency.errors import InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import Event, EventType
+from agency.thread.protocols import AnyThread
 from agency.thread.views import RunEnvelope
-from dashboard.command.terminal.backends import Backend, BackendThread
+from dashboard.command.terminal.backends import Backend
 from dashboard.command.terminal.console import complain
 from dashboard.command.terminal.display import RunDisplay
 from dashboard.command.terminal.prompts import Decider
@@ -24,14 +25,14 @@ CHILD_SECONDS = 10.0
 """A subagent's thread exists soon after the event that announces it."""
 
 
-Update = tuple[BackendThread, Event] | Exception | None
+Update = tuple[AnyThread, Event] | Exception | None
 """An event of a thread; what went wrong in a task; or None: look again whether the run is over."""
 
 
 class Session:
     """One run, followed until it ends or waits for a person who is not there."""
 
-    def __init__(self, backend: Backend, root: BackendThread, display: RunDisplay, decider: Decider) -> None:
+    def __init__(self, backend: Backend, root: AnyThread, display: RunDisplay, decider: Decider) -> None:
         self._backend = backend
         self._root = root
         self._display = display
@@ -78,7 +79,7 @@ class Session:
                 return True
         return bool(self.waiting) and not self._at_work
 
-    def _take(self, thread: BackendThread, event: Event) -> None:
+    def _take(self, thread: AnyThread, event: Event) -> None:
         self._display.take(thread.id, event)
         match event.type, event.data:
             case EventType.SUBAGENT_SPAWNED, {"childThreadId": str(child), "agentType": str(agent)}:
@@ -99,7 +100,7 @@ class Session:
             case _:
                 pass
 
-    async def _read(self, thread: BackendThread, run_id: str | None = None) -> None:
+    async def _read(self, thread: AnyThread, run_id: str | None = None) -> None:
         """Read a thread's events, of one run or of all, until that run ends."""
         async for event in thread.events():
             if run_id is None or event.data.get("runId") == run_id:
@@ -121,7 +122,7 @@ class Session:
                 await asyncio.sleep(0.05)
         await self._read(thread)
 
-    async def _ask(self, thread: BackendThread) -> None:
+    async def _ask(self, thread: AnyThread) -> None:
         """Have the decider decide on the calls that a thread waits for, if it still does."""
         async with self._asking:
             while calls := (await thread.wait(0)).meta.pending_tool_calls:

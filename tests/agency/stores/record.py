@@ -64,7 +64,7 @@ def build() -> AgentSystem:
 async def record(folder: Path) -> None:
     """One run that has ended, and one that waits for a person."""
     async with LocalRuntime(build(), folder) as runtime:
-        thread = await runtime.create("editor", thread_id="editor")
+        thread = await runtime.create_thread("editor", thread_id="editor")
         await thread.invoke("What colour is the sky?", idempotency_key="first")
         assert (await thread.wait(10)).status == "completed"
         await thread.invoke("Publish your notes.")
