@@ -67,14 +67,20 @@ def line_of(record: logging.LogRecord, host: str) -> ServerLogLine:
         ts=timestamp(int(1000 * record.created)),
         level=record.levelname.lower(),
         logger=record.name,
-        event=bounded(without_secrets(sayable_text(record.getMessage())), EVENT_CHARS),
+        event=_shown(record.getMessage(), EVENT_CHARS),
         host=host,
         agency=about.get("agency"),
         thread=about.get("thread") if kept is None else kept.thread,
         call=None if kept is None else kept.call,
         tool=None if kept is None else kept.tool,
-        exception=None if exception is None else bounded(without_secrets(sayable_text(exception)), TRACEBACK_CHARS),
+        exception=None if exception is None else _shown(exception, TRACEBACK_CHARS),
     )
+
+
+def _shown(text: str, most: int) -> str:
+    """As it may be written to a terminal: tools print what models say, and that may move the cursor."""
+    plain = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in sayable_text(text))
+    return bounded(without_secrets(plain), most)
 
 
 def _in_colour(logger: object, method: str, event: EventDict) -> EventDict:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from actors.logs import line_of
 from agency.api.bodies import ServerLog, ServerLogLine
 
-MOST_LINES = 2_000
+MOST_LINES = 1_000
 
 
 class ServerLogLines(logging.Handler):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.logs import line_of
 from agency import (
     AgentSystem,
     EventType,
@@ -256,6 +257,11 @@ async def test_secrets_are_taken_out_of_tracebacks_and_output(
             assert "bad key [redacted]" in trace.traceback
     for file in tmp_path.rglob("*.db*"):
         assert value.encode() not in file.read_bytes()
+
+
+def test_a_line_of_the_log_holds_nothing_that_moves_a_cursor() -> None:
+    record = logging.LogRecord("shop", logging.INFO, "", 0, "red \x1b[31m and %s", ("\x9b2J",), None)
+    assert line_of(record, "Host-1").event == "red \ufffd[31m and \ufffd2J"
 
 
 def test_output_and_tracebacks_have_a_bound() -> None:

@@ -1,8 +1,9 @@
 import { ChevronRightIcon } from "lucide-react";
 import { memo, type ReactNode, useMemo, useState } from "react";
-import type { Image } from "@/api/types";
+import type { Image, ThreadEvent } from "@/api/types";
 import type { ThreadNow } from "@/live/thread";
 import { ModelCallButton } from "@/run/ModelCall";
+import { EventTraces } from "@/run/Traces";
 import { clock, duration, isActive, money, number } from "@/text/format";
 import Markdown from "@/ui/Markdown";
 import { CallItem } from "@/views/chat/CallItem";
@@ -76,6 +77,7 @@ export function Transcript({ agency, thread, now, by, nested = false }: Props) {
         ))}
       </div>
       <Trouble now={now} />
+      {run?.status === "error" && <WhyFailed agency={agency} thread={thread} events={log.events} />}
       {running && !isSpeaking && run?.status === "running" && <p className={css.working} aria-hidden="true" />}
       {silent && <p className={css.silent}>Nothing was said yet.{nested ? "" : " Write the first message below."}</p>}
     </>
@@ -196,6 +198,20 @@ const Pictures = memo(function Pictures({ images }: { images: readonly Image[] }
     </div>
   );
 });
+
+/** What has ended the run: the traceback, if code has, or the model call that failed. */
+function WhyFailed({ agency, thread, events }: { agency: string; thread: string; events: readonly ThreadEvent[] }) {
+  const failed = events.findLast(({ type }) => type === "agent.error");
+  const asked = events.findLast(({ type }) => type === "model.completed");
+  if (!failed) return null;
+  const isModels = asked?.data.error !== undefined && asked.data.runId === failed.data.runId;
+  return (
+    <>
+      <EventTraces agency={agency} thread={thread} seq={failed.seq} />
+      {isModels && <ModelCallButton agency={agency} thread={thread} seq={asked.seq} />}
+    </>
+  );
+}
 
 /** What went wrong, and what comes next. */
 function Trouble({ now: { trouble, envelope, run } }: { now: ThreadNow }) {
