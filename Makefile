@@ -100,7 +100,7 @@ dist: setup .venv/.dist $(API_TYPES) ## build wheel, sdist and TypeScript client
 	dist/empty/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	dist/empty/bin/python -P tests/support/smoke.py
 	rm -rf dist/empty
-	@ls dist
+	@ls dist/*.whl dist/*.tar.gz dist/*.tgz
 
 clean: ## remove what was made
 	rm -rf dist dashboard/web/client/dist .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist $(API_TYPES) site

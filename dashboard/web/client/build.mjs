@@ -3,11 +3,13 @@
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const [version = "0.0.0", folder = here("dist")] = process.argv.slice(2);
+const destination = resolve(folder);
 
 rmSync(here("dist"), { recursive: true, force: true });
 await build({
@@ -37,7 +39,7 @@ for (const name of readdirSync(here("dist")).filter((each) => each !== "package"
 cpSync(here("README.md"), `${staged}/README.md`);
 const described = { ...JSON.parse(readFileSync(here("package.json"), "utf8")), version };
 writeFileSync(`${staged}/package.json`, `${JSON.stringify(described, null, 2)}\n`);
-execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], {
+execFileSync("npm", ["pack", "--silent", "--pack-destination", destination], {
   cwd: staged,
   stdio: ["ignore", "ignore", "inherit"],
 });
