@@ -96,7 +96,10 @@ export class Transport {
       const { ticket } = await this.request<{ ticket: string }>("/tickets", { method: "POST" });
       url.searchParams.set("ticket", ticket);
     }
-    const Made = this.#options.WebSocket ?? WebSocket;
+    const Made = this.#options.WebSocket ?? globalThis.WebSocket;
+    if (Made === undefined) {
+      throw new Problem(400, "There is no WebSocket here: use Node 22 or newer, or give the client one.");
+    }
     return new Made(url) as Socket;
   };
 
