@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from agency import ABSENT, Deny, Edit, Event, EventType, ForkInfo, Limits, Message, ModelParams
+from agency import ABSENT, ApproveResult, Deny, Edit, Event, EventType, ForkInfo, Limits, Message, ModelParams
 from agency.api.tenancy import Budget
 from agency.client import Agency, AsyncClient, Client, Thread
 from agency.define.blueprint import ModelChoice
@@ -291,7 +291,7 @@ def test_calls_are_approved_edited_and_denied(agency: Agency, ledger: Path) -> N
     assert thread.wait(timeout=20).status == "completed"
     thread.invoke(script(calls(charge), calls(charge), say("done")))
     thread.wait(timeout=20)
-    thread.approve()
+    assert thread.approve() == ApproveResult()
     (second,) = thread.wait(timeout=20).meta.pending_tool_calls
     thread.decide({second.id: Deny("enough")})
     assert thread.wait(timeout=20).status == "completed"

@@ -10,8 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from agency.client import Client
 from tests.support.gateway_requests import Json, assert_problem, create, finished, message, stored
 from tests.support.scripted_system import calls, charging, holding, let_go, noted, noting, say, task
+from tests.support.terminals import agency as command
 from tests.support.waiting import eventually_sync
 
 
@@ -124,6 +126,10 @@ def test_a_call_in_doubt_waits_in_the_inbox_with_what_is_known(http: httpx.Clien
     left = {"ok": True, "inDoubt": [call["id"]]}
     for wanted in ({"approved": True}, {"approved": True, "modifiedToolCalls": [call]}):
         assert http.post(at, json=wanted).json() == left
+    with Client(str(http.base_url)) as client:
+        assert client.agency(agency).thread(thread).approve().in_doubt == (call["id"],)
+    said = command("approve", "--yes", "--agency", agency, folder=ledger.parent, AGENCY_URL=str(http.base_url))
+    assert said.returncode == 0 and "goes on waiting" in said.stderr and "--rerun" in said.stderr
     for decision in ({"decision": "approve"}, {"decision": "always"}, {"decision": "edit", "args": {}}):
         assert_problem(http.post(at, json={"decisions": {call["id"]: decision}}), 400, "ERR_INVALID_INPUT")
     told = {"decisions": {call["approvalId"]: {"decision": "happened", "result": {"the bank": "it was paid"}}}}
