@@ -85,7 +85,7 @@ class ThreadHandle:
         """What it was made as. `NotFound` if it does not exist (any more)."""
         return await self._agency.thread(self.id)
 
-    async def summary(self) -> ThreadSummary:
+    async def info(self) -> ThreadSummary:
         """What it is, and what it was doing a moment ago."""
         return await self._agency.summary(self.id)
 

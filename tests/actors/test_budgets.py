@@ -61,13 +61,13 @@ async def test_what_threads_use_is_summed_up_with_that_of_children_and_of_delete
     assert (found.turns, found.threads, found.cost_usd) == (5, 4, 0.075)
     assert (found.children.turns, found.children.tokens_used.total, found.children.cost_usd) == (2, 30, 0.03)
     assert found.active_ms >= found.children.active_ms
-    listed = await parent.summary()
+    listed = await parent.info()
     assert (listed.tokens_used.total, listed.cost_usd) == (4 * CALL, 0.06)
     assert (listed.children.tokens_used.total, listed.children.cost_usd) == (2 * CALL, 0.03)
 
     await alone.invoke(script(say("again")))
     await alone.wait(PATIENCE)
-    assert (await alone.summary()).tokens_used.total == 2 * CALL
+    assert (await alone.info()).tokens_used.total == 2 * CALL
     for thread in (alone, parent):
         await agency.delete_thread(thread.id)
     found = await agency.usage()
@@ -86,7 +86,7 @@ async def test_a_thread_that_is_deleted_while_it_works_has_used_what_it_had_used
 async def test_a_cost_that_nobody_knows_is_not_zero(agency: AgencyHandle) -> None:
     thread = await agency.create_thread("clerk", script(say("done")))
     await thread.wait(PATIENCE)
-    assert (await thread.summary()).cost_usd is None
+    assert (await thread.info()).cost_usd is None
     assert (await agency.usage()).cost_usd is None
 
 

@@ -100,8 +100,8 @@ async def test_what_the_agency_knows_of_a_fork(agency: AgencyHandle) -> None:
     await thread.wait(PATIENCE)
     used = await agency.usage()
     fork = await thread.fork()
-    summary = await fork.summary()
-    assert summary.forked_from == ForkInfo(thread_id=thread.id, seq=(await thread.summary()).seq)
+    summary = await fork.info()
+    assert summary.forked_from == ForkInfo(thread_id=thread.id, seq=(await thread.info()).seq)
     assert (summary.status, summary.seq, summary.tokens_used.total) == ("completed", summary.forked_from.seq + 1, 0)
     assert [each.id for each in (await agency.threads()).threads] == [thread.id, fork.id]
     after = await agency.usage()
@@ -114,7 +114,7 @@ async def test_what_the_agency_knows_of_a_fork(agency: AgencyHandle) -> None:
     await fork.invoke(script(say("again")))
     await fork.wait(PATIENCE)
     assert (await agency.usage()).tokens_used.total == 2 * used.tokens_used.total
-    assert (await fork.summary()).tokens_used.total == used.tokens_used.total
+    assert (await fork.info()).tokens_used.total == used.tokens_used.total
 
 
 async def test_a_message_is_edited_and_run_again_and_a_key_makes_one_fork(agency: AgencyHandle) -> None:

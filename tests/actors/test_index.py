@@ -340,7 +340,7 @@ async def test_threads_are_listed_with_what_they_are_doing(
     for name, thread in made.items():
         (one,) = (await agency.threads(status=name)).threads  # type: ignore[arg-type]  # they are named so
         assert one.id == thread.id
-        assert one == await thread.summary()
+        assert one == await thread.info()
         assert one.updated_at >= one.created_at
     (waiting,) = (await agency.threads(status="paused", reason="hitl")).threads
     assert waiting.id == made["paused"].id
@@ -375,7 +375,7 @@ async def test_a_parent_that_waits_for_its_child_is_listed_so(agency: AgencyHand
 
     assert [each.id for each in await eventually(waiting)] == [parent.id]
     (child,) = await eventually(at_work)  # its parent waits before it has begun
-    assert (await agency.thread(child.id).summary()).status == "running"
+    assert (await agency.thread(child.id).info()).status == "running"
     let_go(ledger, "x")
     await parent.wait(PATIENCE)
     await eventually(lambda: completed(agency, 2))

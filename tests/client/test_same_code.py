@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from actors import AgencyHandle
-from agency import AnyThread, LocalRuntime, RunUnfinished, ThreadMaker
+from actors import AgencyHandle, ThreadHandle
+from agency import AnyThread, LocalRuntime, RunUnfinished, Thread, ThreadMaker, client
 from agency.client import AsyncClient
 from tests.support.gateways import Server
 from tests.support.scripted_system import calls, say, script, system
@@ -52,7 +52,14 @@ async def story(threads: ThreadMaker, ledger: Path) -> list[object]:
 async def test_the_same_function_runs_in_one_process_and_at_a_server(gateway: Server, tmp_path: Path) -> None:
     async with LocalRuntime(system, tmp_path / "threads") as runtime:
         here = await story(is_maker(runtime), tmp_path / "here")
-    async with AsyncClient(gateway.url) as client:
-        there = await story(is_maker(await client.create_agency("bakery")), tmp_path / "there")
+    async with AsyncClient(gateway.url) as other:
+        there = await story(is_maker(await other.create_agency("bakery")), tmp_path / "there")
 
     assert here == there == [Order(order=7), b"7", "the next one", {"order": 7}]
+
+
+def test_what_threads_have_in_common_has_the_same_names_everywhere() -> None:
+    common = {name for name in vars(AnyThread) if not name.startswith("_")}
+    assert {"invoke", "wait", "approve", "deny", "decide", "cancel", "pause", "resume", "settle", "events"} <= common
+    for kind in (Thread, ThreadHandle, client.AsyncThread, client.Thread):
+        assert {name for name in common - {"id"} if not callable(getattr(kind, name, None))} == set()

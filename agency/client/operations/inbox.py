@@ -18,7 +18,7 @@ class InboxOperations(Resource):
         return listing(api.ApprovalPage, f"{self._path}/approvals", lambda found: ListPage(found.approvals, found.next))
 
     @asks
-    def answer(
+    def decide(
         self, decisions: Mapping[str, Decision], *, idempotency_key: str | None = None
     ) -> Request[api.DecisionResults]:
         """Decide on calls of any threads, by their `approval_id`s; the answer tells which decisions were refused."""

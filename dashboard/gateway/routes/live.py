@@ -159,7 +159,7 @@ async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) ->
     async def subscribe(cluster: Cluster) -> EventSource:
         thread, after = cluster.thread(agency_id, thread_id), _after(websocket)
         if after is None:
-            after = (await thread.summary()).seq
+            after = (await thread.info()).seq
         else:
             await thread.metadata()
         return cluster.subscribe(Address(agency_id, thread_id), after)

@@ -71,7 +71,7 @@ async def create_thread(
 @router.get("/agent/{thread_id}", dependencies=[Viewer], responses=refusals(404))
 async def get_thread(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> ThreadSummary:
     """A thread's metadata and status."""
-    return await cluster.thread(agency_id, thread_id).summary()
+    return await cluster.thread(agency_id, thread_id).info()
 
 
 @router.patch("/agent/{thread_id}", dependencies=[Operator], responses=refusals(404))

@@ -70,8 +70,8 @@ describe("the composer", () => {
     const { rerender } = render(<Composer store={store} active={false} />);
     expect(screen.queryByRole("button", { name: /^When it is heard/ })).toBeNull();
     rerender(<Composer store={store} active />);
-    await userEvent.click(screen.getByRole("button", { name: "When it is heard: Steer" }));
-    await userEvent.click(await screen.findByRole("menuitemradio", { name: /^Interrupt/ }));
+    await userEvent.click(screen.getByRole("button", { name: "When it is heard: Next step" }));
+    await userEvent.click(await screen.findByRole("menuitemradio", { name: /^Now/ }));
     await userEvent.type(box(), "stop that{Enter}");
     await waitFor(() => expect(gateway.bodies(said())).toEqual([expect.objectContaining({ when: "now" })]));
   });

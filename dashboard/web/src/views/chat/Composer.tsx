@@ -12,9 +12,9 @@ import { Refusal } from "@/ui/Refusal";
 import css from "@/views/chat/Composer.module.css";
 
 const MODES: readonly { when: When; label: string; hint: string }[] = [
-  { when: "next_step", label: "Steer", hint: "It joins the run at its next step." },
-  { when: "next_run", label: "Queue", hint: "It begins a run of its own when this one has ended." },
-  { when: "now", label: "Interrupt", hint: "What goes on is broken off, and it is heard at once." },
+  { when: "next_step", label: "Next step", hint: "It joins the run at its next step." },
+  { when: "next_run", label: "Next run", hint: "It begins a run of its own when this one has ended." },
+  { when: "now", label: "Now", hint: "What goes on is interrupted, and it is heard at once." },
 ];
 
 const TALLEST = 220;
