@@ -18,8 +18,9 @@ from agency.events import EventType
 from agency.store.draft import Draft, Value
 from agency.store.store import EVENT_TYPES, ThreadStore
 
-DetailKind = Literal["tool", "model", "aside", "run"]
-"""A call of a tool, by its id; a model call of the run; one that a hook or a tool made; the end of a run."""
+DetailKind = Literal["tool", "model", "aside", "failed_aside", "run"]
+"""A call of a tool, by its id; a model call of the run that failed; one that a hook or a tool made, and one of those
+that failed; the end of a run."""
 
 DETAIL_BYTES = 256_000
 """What is longer, compressed, is not kept."""
@@ -32,6 +33,7 @@ _TELLING: dict[DetailKind, tuple[EventType, ...]] = {
     "tool": (EventType.TOOL_OUTPUT, EventType.TOOL_ERROR, EventType.TOOL_WAITING),
     "model": (EventType.MODEL_COMPLETED,),
     "aside": (EventType.MODEL_ASKED,),
+    "failed_aside": (EventType.MODEL_ASKED,),
     "run": (EventType.AGENT_ERROR,),
 }
 
@@ -66,6 +68,21 @@ def details(
             sql += f" AND {column} = ?"
             params.append(wanted)
     return [_detail(*row) for row in store.query(f"{sql} ORDER BY n", params)]  # type: ignore[arg-type]  # STRICT
+
+
+def latest_detail(store: ThreadStore, kind: DetailKind, before: int) -> Detail | None:
+    """The latest of a kind that an event before this one comes before."""
+    sql = "SELECT at, run, kind, call, body FROM details WHERE kind = ? AND at < ? ORDER BY n DESC LIMIT 1"
+    rows = store.query(sql, (kind, before))
+    return _detail(*rows[0]) if rows else None  # type: ignore[arg-type]  # STRICT
+
+
+def failures(store: ThreadStore, after: int = 0) -> list[Detail]:
+    """What failed or printed, oldest first, from the commit on that an event is of. What was asked aside is left out:
+    it may be long."""
+    since = "coalesce((SELECT max(at) FROM details WHERE at < ?), 0)"  # events of one commit have one `at`
+    sql = f"SELECT at, run, kind, call, body FROM details WHERE kind <> 'aside' AND at >= {since} ORDER BY n"
+    return [_detail(*row) for row in store.query(sql, (after,))]  # type: ignore[arg-type]  # STRICT
 
 
 def _detail(at: int, run: int, kind: DetailKind, call: str, stored: bytes) -> Detail:

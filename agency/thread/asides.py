@@ -66,7 +66,6 @@ class AskedAside(Wire):
     able: tuple[Capability, ...] = ()
     reply: ModelReply | None = None
     first_token_ms: int | None = None
-    traceback: str = ""
 
 
 class Asides:
@@ -150,8 +149,7 @@ class Asides:
         except ModelError as error:
             why = (error.model_code, without_secrets(sayable_text(str(error))))
             defect = error.__cause__ if error.model_code == "ERR_MODEL" else None
-            asked = asked.model_copy(update={"traceback": "" if defect is None else stack_of(defect)})
-            self._charge(run, place, model, began, error.usage or meter.usage, asked, why)
+            self._charge(run, place, model, began, error.usage or meter.usage, asked, why, defect=defect)
             raise
         except asyncio.CancelledError:
             if meter.usage is not None:
@@ -183,6 +181,8 @@ class Asides:
         asked_aside: AskedAside,
         error: tuple[str, str] | None,
         record: tuple[str, RecordedReply] | None = None,
+        *,
+        defect: BaseException | None = None,
     ) -> bool:
         """Commit what a call has used, with the reply if it is one to keep; whether the run is still there."""
         if not self._is_alive() or not (self._run.active and self._run.n == run):
@@ -191,6 +191,8 @@ class Asides:
         if record is not None and error is None:
             records.keep_aside(draft, record[0], record[1].model_dump_json().encode())
         _keep(draft, place, asked_aside)
+        if defect is not None:
+            keep_detail(draft, "failed_aside", place.call_id or "", {"traceback": stack_of(defect)})
         asked = ModelAsked(
             at=now_ms(),
             took_ms=max(0, now_ms() - began),

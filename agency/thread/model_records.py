@@ -23,7 +23,7 @@ from agency.models.interface import Capability, Model, ModelParams, ModelRequest
 from agency.models.providers.entry import Provider
 from agency.models.reproduce import SpeaksHttp, as_curl, as_python
 from agency.secrets import without_secrets
-from agency.store.details import details
+from agency.store.details import details, latest_detail
 from agency.store.store import EVENT_TYPES, ThreadStore, run_id
 from agency.thread.asides import AskedAside
 from agency.thread.model_requests import (
@@ -216,12 +216,13 @@ class ModelCallReader:
         return None if reply is None else self._shown(reply)
 
     def _aside(self, call: ModelCallRecord) -> ModelCallRecord:
-        found = details(self._store, kind="aside", before=call.seq)
-        if not found:
+        found = latest_detail(self._store, "aside", call.seq)
+        if found is None:
             return call.model_copy(update={"missing": OLD_FILE})
-        asked = AskedAside.model_validate(found[-1].body)
+        asked = AskedAside.model_validate(found.body)
+        failed = details(self._store, kind="failed_aside", after=found.at, before=call.seq)
         more: dict[str, object] = {
-            "traceback": asked.traceback,
+            "traceback": str(failed[-1].body["traceback"]) if failed else "",
             "first_token_ms": asked.first_token_ms,
         }
         if (reply := asked.reply) is not None:

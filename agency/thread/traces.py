@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from agency.captured import Recording
-from agency.store.details import Detail, details, keep_detail, telling_event
+from agency.store.details import Detail, details, failures, keep_detail, telling_event
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
 from agency.tracebacks import is_unexpected
@@ -58,7 +58,7 @@ class TraceRecord(Wire):
 
 def trace_records(store: ThreadStore, after: int = 0) -> tuple[TraceRecord, ...]:
     """What failed or printed in the thread, oldest first; with `after`, what later events tell of."""
-    found = (_record(store, each) for each in details(store))
+    found = (_record(store, each) for each in failures(store, after))
     return tuple(each for each in found if (each.traceback or each.output) and each.seq > after)
 
 
@@ -67,7 +67,7 @@ def _record(store: ThreadStore, detail: Detail) -> TraceRecord:
     return TraceRecord(
         seq=telling_event(store, detail),
         run_id=run_id(store.thread_id, detail.run),
-        kind=detail.kind,
+        kind="aside" if detail.kind == "failed_aside" else detail.kind,
         call_id=detail.call if detail.kind == "tool" else None,
         attempt=body.attempt,
         traceback=body.traceback,

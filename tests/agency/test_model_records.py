@@ -161,6 +161,32 @@ async def test_calls_of_hooks_and_tools_are_shown_with_what_was_asked(build: Bui
         assert await thread.traces() == ()
 
 
+async def test_a_call_aside_that_fails_shows_its_question_and_its_traceback(build: Build) -> None:
+    @tool
+    async def consult(ctx: ToolContext) -> str:
+        """Ask aside."""
+        try:
+            return (await ctx.ask_model("the sky?", system="Be brief.")).text
+        except ModelError as error:
+            return f"no answer: {error.model_code}"
+
+    def script(request: ModelRequest) -> Line:
+        if request.system == "Be brief.":
+            raise LookupError("no sky")
+        return _once(request)
+
+    runtime, _ = build(script, consult)
+    async with runtime:
+        thread = await runtime.create_thread("clerk")
+        await ran(thread)
+        aside = (await records(thread))[1]
+        assert aside.status == "failure" and aside.reply is None and aside.request is not None
+        assert aside.request.messages[0].content == "the sky?" and "LookupError: no sky" in aside.traceback
+        (trace,) = await thread.traces()
+        assert (trace.kind, trace.seq, trace.traceback) == ("aside", aside.seq, aside.traceback)
+        assert await thread.traces(after=aside.seq) == () and await thread.traces(after=aside.seq - 1) == (trace,)
+
+
 async def test_a_question_that_is_too_long_to_be_kept_says_so(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agency.store.details.DETAIL_BYTES", 600)
     words = " ".join(str(n * 7919 % 10_007) for n in range(2_000))
