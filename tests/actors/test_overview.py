@@ -26,12 +26,13 @@ from agency.children.parcels import Report
 from agency.errors import InvalidInput, NotFound
 from agency.events import EventType
 from agency.metadata import ThreadMetadata
+from agency.store import sqlite
 from agency.store.peek import glance
 from agency.store.since import CountedEvent
 
 BORN = "2025-01-01T00:00:00.000Z"
 SYSTEM = (
-    AgentSystem("demo:default")
+    AgentSystem("demo:instant")
     .add_agent(name="clerk", description="-", prompt="-")
     .add_agent(name="cook", description="-", prompt="-")
 )
@@ -206,6 +207,35 @@ async def test_a_deletion_that_the_overview_missed_is_made_good(
     assert await office.found("rolls") == ["rolls"]
     office.store.forget_thread("rolls")
     assert await office.found("rolls") == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_death_at_any_commit_counts_nothing_twice_and_loses_nothing(
+    office: Office, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    for i in range(3):
+        await office.say(f"t{i}", "Bread")
+    monkeypatch.setattr(overview, "CHUNK", 1)
+    left = 0
+
+    def die(moment: str) -> None:
+        nonlocal left
+        if moment == when:
+            left -= 1
+            if left < 0:
+                raise RuntimeError("killed")
+
+    monkeypatch.setattr(sqlite, "commit_hook", die)
+    while True:
+        spared = left = left + 1 if left >= 0 else 1
+        try:
+            found = await office.found("bread")
+            break
+        except RuntimeError:
+            left = spared
+    monkeypatch.setattr(sqlite, "commit_hook", None)
+    assert len(found) == 3
+    assert (await office.statistics("day")).total.runs == 3
 
 
 async def test_the_overview_can_be_lost(office: Office) -> None:

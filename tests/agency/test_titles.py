@@ -50,8 +50,8 @@ class Namer(Middleware):
         ctx.set_title("**Rolls** for Monday")
 
 
-SYSTEM = AgentSystem("demo:default").add_agent(name="clerk", description="-", prompt="-")
-NAMING = AgentSystem("demo:default").use(Namer()).add_agent(name="clerk", description="-", prompt="-")
+SYSTEM = AgentSystem("demo:instant").add_agent(name="clerk", description="-", prompt="-")
+NAMING = AgentSystem("demo:instant").use(Namer()).add_agent(name="clerk", description="-", prompt="-")
 
 
 async def test_a_thread_keeps_its_title_and_a_middleware_may_set_another(tmp_path: Path) -> None:

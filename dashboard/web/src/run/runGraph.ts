@@ -7,6 +7,7 @@
 
 import type { Json, JsonObject, ThreadEvent } from "@/api/types";
 import { type Canceler, cancelerWords } from "@/run/facts";
+import { planBrief, todosOf } from "@/run/todos";
 import { brief } from "@/text/format";
 
 export type Kind = "run" | "tick" | "model" | "tool" | "approval" | "child";
@@ -62,6 +63,12 @@ export function graphOf(events: readonly ThreadEvent[]): RunGraph {
   const building = new Building();
   for (const event of events) building.take(event);
   return { nodes: building.nodes, edges: building.edges, gaps: building.gaps };
+}
+
+/** The arguments of a call in one line; of a plan, how far it is. */
+function argsBrief(name: string, args: Json): string {
+  const todos = todosOf(name, args);
+  return todos ? planBrief(todos) : brief(args);
 }
 
 type Draft = { -readonly [name in keyof GraphNode]: GraphNode[name] } & { seqs: number[] };
@@ -272,7 +279,7 @@ class Building {
   /** `before` is the attempt before this one. */
   #addCall(event: ThreadEvent, id: string, before?: Draft): Draft {
     const name = text(event.data.toolName) || "tool";
-    const detail = event.data.args === undefined ? (before?.detail ?? "") : cut(brief(event.data.args));
+    const detail = event.data.args === undefined ? (before?.detail ?? "") : cut(argsBrief(name, event.data.args));
     const attempt = before ? before.attempt + 1 : 1;
     const call = this.#add(event, "tool", nthTry(name, attempt), detail);
     call.attempt = attempt;

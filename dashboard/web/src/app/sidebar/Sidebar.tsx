@@ -182,12 +182,12 @@ function Threads({ agency, route, onNewThread }: { agency: string; route: Route;
           ))}
         </div>
       </div>
+      {loaded && <SearchHits agency={agency} search={search} />}
       {threads.size > 0 ? (
         <ThreadTree agency={agency} threads={threads} current={current} search={search} filter={filter} />
       ) : (
         <p className={`${css.none} faint grow`}>{loaded ? "No threads yet." : ""}</p>
       )}
-      {loaded && <SearchHits agency={agency} search={search} />}
     </>
   );
 }

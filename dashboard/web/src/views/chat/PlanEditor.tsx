@@ -4,7 +4,7 @@ import { useAction } from "@/api/hooks";
 import { editState } from "@/api/threads";
 import type { Todo } from "@/api/types";
 import { useThreadStore } from "@/live/hooks";
-import { TODO_WORDS } from "@/run/TodoList";
+import { TODO_WORDS } from "@/run/todos";
 import { Dialog } from "@/ui/Dialog";
 import { IconButton } from "@/ui/IconButton";
 import { Refusal } from "@/ui/Refusal";
