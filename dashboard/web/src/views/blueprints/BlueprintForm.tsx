@@ -93,6 +93,20 @@ export function BlueprintForm({ agency, blueprint, onSaved, onDeleted }: Props) 
           <input value={draft.tags} spellCheck={false} onChange={(event) => set("tags", event.target.value)} />
         </label>
       </div>
+      <div className={css.pair}>
+        <label className="field">
+          <span>Tools besides, by name</span>
+          <input value={draft.tools} spellCheck={false} onChange={(event) => set("tools", event.target.value)} />
+        </label>
+        <label className="field">
+          <span>Middleware besides, by name</span>
+          <input
+            value={draft.middleware}
+            spellCheck={false}
+            onChange={(event) => set("middleware", event.target.value)}
+          />
+        </label>
+      </div>
       <Resolved agency={agency} draft={draft} onTags={(tags) => set("tags", tags)} />
       <div className={css.pair}>
         <Choice

@@ -90,5 +90,5 @@ export function Resolved({ agency, draft, onTags }: { agency: string; draft: Dra
 }
 
 function By({ tags }: { tags: readonly string[] }) {
-  return tags.length ? <span className="faint">by {tags.join(", ")}</span> : null;
+  return <span className="faint">{tags.length ? `by ${tags.join(", ")}` : "by name"}</span>;
 }

@@ -9,6 +9,8 @@ export interface Draft {
   description: string;
   prompt: string;
   tags: string;
+  tools: string;
+  middleware: string;
   model: string;
   requires: string;
   status: Blueprint["status"];
@@ -26,6 +28,8 @@ export const NEW: Draft = {
   description: "",
   prompt: "",
   tags: "default",
+  tools: "",
+  middleware: "",
   model: "",
   requires: "",
   status: "active",
@@ -60,6 +64,8 @@ export function draftOf(blueprint: Blueprint): Draft {
     description: blueprint.description,
     prompt: blueprint.prompt,
     tags: blueprint.tags.join(", "),
+    tools: blueprint.tools.join(", "),
+    middleware: blueprint.middleware.join(", "),
     model: typeof blueprint.model === "string" ? blueprint.model : shown(blueprint.model),
     requires: blueprint.requires.join(", "),
     status: blueprint.status,
@@ -107,6 +113,8 @@ export function blueprintOf(draft: Draft): BlueprintChange {
     description: draft.description,
     prompt: draft.prompt,
     tags: words(draft.tags),
+    tools: words(draft.tools),
+    middleware: words(draft.middleware),
     // Free text until the gateway has checked it: a chain of models, capabilities and parameters.
     model: modelOf(draft.model) as NonNullable<BlueprintChange["model"]> | null,
     requires: words(draft.requires) as NonNullable<BlueprintChange["requires"]>,
