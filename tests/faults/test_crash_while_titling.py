@@ -32,7 +32,7 @@ def build(folder: Path) -> AgentSystem:
 async def operate(folder: Path) -> None:
     async with LocalRuntime(build(folder), folder) as runtime:
         known = "clerk" in runtime.thread_ids()
-        thread = await (runtime.thread("clerk") if known else runtime.create("clerk", thread_id="clerk"))
+        thread = await (runtime.thread("clerk") if known else runtime.create_thread("clerk", thread_id="clerk"))
         await thread.invoke("Please bake ten rolls.", idempotency_key="1")
         assert (await thread.wait(20)).data == "With pleasure."
 
