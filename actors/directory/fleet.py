@@ -37,7 +37,7 @@ INVENTORY_SECONDS = 20.0
 STATUS_SECONDS = 3.0
 WARM_SECONDS = 0.25
 FAILURES_MOST = 3
-AGAIN = Backoff(first=5.0, longest=60.0)
+AGAIN = Backoff(first=1.0, longest=60.0)
 """Before one more host is tried on a node where none starts."""
 
 _HOST: Any = ray.remote(Host)

@@ -197,14 +197,26 @@ async def test_hosts_that_cannot_load_the_system_say_so_and_are_not_tried_for_ev
     monkeypatch.setattr(sys, "path", [*sys.path])
     module = f"shop_with_{error.lower()}"
     lines = ["from pathlib import Path", "from tests.support.scripted_system import system"]
-    lines += ["if b'ray::Host' in Path('/proc/self/cmdline').read_bytes():", f"    raise {error}('not on this node')"]
+    mended = tmp_path / "mended"
+    lines += [f"if b'ray::Host' in Path('/proc/self/cmdline').read_bytes() and not Path({str(mended)!r}).exists():"]
+    lines += [f"    raise {error}('not on this node')"]
     (tmp_path / f"{module}.py").write_text("\n".join(lines))
-    cluster = await install(system=f"{module}:system", python_path=(str(tmp_path), str(ROOT)))
+    cluster = await install(system=f"{module}:system", python_path=(str(tmp_path), str(ROOT)), hibernate_after=1.0)
     agency = await cluster.create_agency("stranded")
     with pytest.raises(DefinitionError, match=f"cannot load {module}:system: .*not on this node"):
         async with asyncio.timeout(10):
             await agency.create_thread("clerk", script(say("never")))
     assert (await agency.threads()).threads == ()
+    (node,) = (await cluster.status()).nodes
+    assert "not on this node" in node.problem and (await cluster.ready()).broken
+    if error == "ImportError":
+        mended.touch()
+
+        async def is_mended() -> bool:
+            return (await cluster.ready()).ready
+
+        await eventually(is_mended, PATIENCE)
+        assert (await cluster.status()).nodes[0].problem == ""
 
 
 async def test_joining_with_other_settings_is_refused(cluster: Cluster, shared_ray: Settings, tmp_path: Path) -> None:
