@@ -173,8 +173,9 @@ class CapturedStream(io.TextIOBase):
 
 def _write_lines(stream: str, lines: list[str]) -> None:
     for line in lines:
-        for at in range(0, len(line), LINE_CHARS):
-            log.info("%s", line[at : at + LINE_CHARS], extra={"stream": stream})
+        free = without_secrets(sayable_text(line))
+        for at in range(0, len(free), LINE_CHARS):
+            log.info("%s", free[at : at + LINE_CHARS], extra={"stream": stream})
 
 
 class CallHandler(logging.Handler):

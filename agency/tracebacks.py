@@ -13,10 +13,12 @@ from pathlib import Path
 from types import TracebackType
 
 from agency.errors import AgencyError
-from agency.secrets import without_secrets
+from agency.secrets import has_secrets, without_secrets
 from agency.wire import sayable_text
 
 TRACEBACK_CHARS = 20_000
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 _LIBRARY = Path(__file__).parent
 _OURS = tuple(f"{folder}/" for folder in (_LIBRARY, _LIBRARY.parent / "actors", Path(asyncio.__file__).parent))
@@ -30,24 +32,35 @@ def is_unexpected(error: BaseException) -> bool:
 
 def stack_of(error: BaseException) -> str:
     """The traceback of an error as it may be stored."""
-    told = traceback.TracebackException.from_exception(error, compact=True)
-    _trim(told)
-    return bounded(without_secrets(sayable_text("".join(told.format()))), TRACEBACK_CHARS)
+    return bounded(without_secrets(_told(error)), TRACEBACK_CHARS)
 
 
 def log_failure(log: logging.Logger, what: str, error: BaseException) -> None:
-    """Log that other people's code has failed, with its stack. Whatever the program's handlers are, they write the text
-    that may be stored: without the values of secrets, and in characters that can be written."""
-    if log.isEnabledFor(logging.ERROR):
-        raised = (type(error), error, _theirs(error.__traceback__))
-        record = log.makeRecord(log.name, logging.ERROR, __file__, 0, "%s", (what,), raised)
-        record.exc_text = stack_of(error)
-        log.handle(record)
+    """Log that other people's code has failed, with its stack. Handlers get the error itself, too, unless it says a
+    secret."""
+    told = _told(error)
+    is_free = not has_secrets() or without_secrets(told) == told
+    _log(log, what, stack_of(error), (type(error), error, _theirs(error.__traceback__)) if is_free else None)
 
 
 def log_stack(log: logging.Logger, what: str, stack: str) -> None:
     """The same for an error of another process, of which only the traceback is known."""
-    log.error("%s", what, extra={"exception": stack})
+    _log(log, what, stack, None)
+
+
+def _log(log: logging.Logger, what: str, stack: str, error: _ExcInfo | None) -> None:
+    if log.isEnabledFor(logging.ERROR):
+        file, line, function, _ = log.findCaller(stacklevel=3)
+        more = {"exception": stack}  # for handlers that know of no `exc_text`: those of structlog
+        record = log.makeRecord(log.name, logging.ERROR, file, line, "%s", (what,), error, function, more)
+        record.exc_text = stack.rstrip()
+        log.handle(record)
+
+
+def _told(error: BaseException) -> str:
+    told = traceback.TracebackException.from_exception(error, compact=True)
+    _trim(told)
+    return sayable_text("".join(told.format()))
 
 
 def bounded(text: str, most: int) -> str:

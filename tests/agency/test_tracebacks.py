@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import logging
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from actors import logs
 from actors.logs import line_of
 from agency import (
     AgentSystem,
@@ -236,7 +239,7 @@ async def test_a_call_that_is_stopped_keeps_what_it_had_printed(build: Build, mo
 
 
 async def test_secrets_are_taken_out_of_tracebacks_and_output(
-    build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     value = "sesame-open-7781"
     monkeypatch.setenv("SHOP_KEY", value)
@@ -255,8 +258,35 @@ async def test_secrets_are_taken_out_of_tracebacks_and_output(
             (trace,) = (await thread.tool_call("c1")).traces or ()
             assert trace.output == "the key is [redacted]\n"
             assert "bad key [redacted]" in trace.traceback
+    assert "bad key [redacted]" in caplog.text and value not in caplog.text
+    assert not [each for each in caplog.records if each.exc_info], "no handler gets the error itself"
     for file in tmp_path.rglob("*.db*"):
         assert value.encode() not in file.read_bytes()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "coloured"), [(Terminal(), True), (io.StringIO(), False)])
+def test_a_traceback_is_in_colour_at_a_terminal_and_whole_elsewhere(stream: io.StringIO, coloured: bool) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        logs.set_up("INFO", stream)
+        try:
+            deeper("A7")
+        except KeyError as error:
+            log_failure(logging.getLogger("shop"), "it failed", error)
+    finally:
+        root.handlers[:], root.level = handlers, level
+    written = stream.getvalue()
+    assert "it failed" in written and "deeper" in written and written.count("Traceback (most recent") == 1
+    if coloured:
+        assert re.search(r"\x1b\[[0-9;]*mKeyError", written)
+    else:
+        assert json.loads(written)["exception"].endswith("KeyError: 'A7'")
 
 
 def test_a_line_of_the_log_holds_nothing_that_moves_a_cursor() -> None:
