@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from agency import AgentSystem, HookContext, LocalRuntime, Middleware, ModelRequest, Plan, ToolContext, tool
+from agency import AgentSystem, EventType, HookContext, LocalRuntime, Middleware, ModelRequest, Plan, ToolContext, tool
 from agency.testing import Line, ScriptedModel, call
 from tests.support.crashes import killed_and_resumed
 
@@ -89,5 +89,7 @@ async def test_traces_and_requests_survive_a_kill_at_every_commit(
             own = [each.request for each in found if each.by is None and each.request is not None]
             assert [request.prompt[-1].text for request in own] == ["1 messages", "4 messages", "6 messages"]
             assert [len(request.messages) for request in own] == [1, 4, 6]
+            for event in [each async for each in thread.events(follow=False) if each.type == EventType.MODEL_RETRIED]:
+                assert (await thread.model_call(event.seq or 0)).attempts == event.data["attempt"] == 2
         seen += 1
     assert seen
