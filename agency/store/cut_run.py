@@ -41,12 +41,13 @@ class CutRun:
     """What the calls get that have none in the transcript."""
 
 
-def last_run(db: sqlite3.Connection, kept: int) -> int:
-    """The run that had begun last when the thread had so many messages; 0 is none. It begins with a message, whose id
-    begins with its run: `m2.1` was the first of run 2."""
+def last_run(db: sqlite3.Connection, seq: int, kept: int) -> int:
+    """The run that had begun last after an event, when the thread had so many messages; 0 is none. Most begin with a
+    message, whose id begins with its run: `m2.1` was the first of run 2. A retry has events before it has a message."""
+    (told,) = db.execute("SELECT coalesce(max(run), 0) FROM events WHERE seq <= ?", (seq,)).fetchone()
     rows = db.execute("SELECT json_extract(body, '$.id') FROM messages WHERE seq <= ? ORDER BY seq DESC", (kept,))
     named = (_ID.match(message_id or "") for (message_id,) in rows)
-    return next((int(found[1]) for found in named if found), 0)
+    return max(int(told), next((int(found[1]) for found in named if found), 0))
 
 
 def cut_run(db: sqlite3.Connection, n: int, seq: int, kept: int) -> CutRun | None:

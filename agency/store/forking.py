@@ -187,7 +187,7 @@ def _cut_off(db: sqlite3.Connection, source: Path, metadata: ThreadMetadata, cut
     if not history.known_since(db) <= cut.seq <= last:
         raise NotFound(f"thread {source.stem!r} no longer has what it was after event {cut.seq}")
     (kept,) = db.execute(_KEPT, (cut.seq, cut.before)).fetchone()
-    run = last_run(db, kept)
+    run = last_run(db, cut.seq, kept)
     ended = cut_run(db, run, cut.seq, kept)
     history.revert(db, cut.seq)
     for table, beyond in (("messages", kept), ("events", cut.seq)):

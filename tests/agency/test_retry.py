@@ -148,3 +148,22 @@ async def test_a_parent_hears_of_a_child_once(tmp_path: Path) -> None:
         told = [event.type async for event in boss.events(follow=False)]
         assert told.count(EventType.SUBAGENT_COMPLETED) == 1
         assert (boss.run_state().run_id, boss.run_state().status) == (f"{boss.id}.1", "completed")
+
+
+async def test_a_retry_that_a_fork_cuts_ends_there_and_the_fork_has_used_nothing(build: Build) -> None:
+    runtime, _ = build(lines(BROKEN, "done", "and on"))
+    async with runtime:
+        thread = await runtime.create_thread("clerk", thread_id="t")
+        await thread.invoke("go")
+        await thread.wait(PATIENCE)
+        await thread.retry()
+        assert (await thread.wait(PATIENCE)).meta.tokens_used.total > 0
+        told = [event async for event in thread.events(follow=False)]
+        begun = [event.seq for event in told if event.type == EventType.RUN_STARTED][-1]
+        for after in (begun, told[-1].seq):
+            fork = await runtime.fork("t", after_seq=after)
+            assert (fork.run().run_id, fork.run().meta.tokens_used.total) == (f"{fork.id}.2", 0)
+        assert fork.run().status == "completed"
+        await fork.invoke("and then?")
+        run = await fork.wait(PATIENCE)
+        assert (run.run_id, run.data, run.meta.tokens_used.total) == (f"{fork.id}.3", "and on", 15)

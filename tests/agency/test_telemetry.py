@@ -440,9 +440,11 @@ async def test_wherever_a_process_dies_both_make_one_trace_and_no_span_is_wrong_
     whole = told(await work_and_die(tmp_path / "whole", Death(0, when)))
     assert whole.total() == 13
 
+    lost = 0
     for n in count(1):
         death = Death(n, when)
         exported = await work_and_die(tmp_path / f"{n}", death)
+        lost += sum(attributes(span).get("agency.outcome") == "lost" for span in exported)
         got = told(exported)
         if when == "before":
             assert got == whole, f"death before commit {n}"
@@ -453,6 +455,7 @@ async def test_wherever_a_process_dies_both_make_one_trace_and_no_span_is_wrong_
         if not death.came.is_set():
             break
     assert n > 10
+    assert lost > 1, "an attempt that ended with its process is a span of its own"
 
 
 async def test_content_is_exported_only_if_that_was_asked_for(tmp_path: Path) -> None:
