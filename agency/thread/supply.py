@@ -19,8 +19,8 @@ from agency.thread.workers import TimedOut, is_ours, what_failed, within
 
 log = logging.getLogger(__name__)
 
-OPEN_SECONDS = 30.0
-CLOSE_SECONDS = 10.0
+OPEN_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
 AGAIN = Backoff(1.0, 60.0)
 
 NAME = "deps"

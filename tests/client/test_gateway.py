@@ -127,6 +127,15 @@ async def test_shelves_awaited(gateway: Server) -> None:
         assert await agency.shelves() == ()
 
 
+def test_a_blueprint_names_its_tools_and_middleware(agency: Agency, tmp_path: Path) -> None:
+    made = agency.put_blueprint("scribe", prompt="scribe", tags=[], tools=["note", "nothing"], middleware=["planning"])
+    assert (made.tools, made.middleware) == (("note", "nothing"), ("planning",))
+    assert any("no tool 'nothing' to name" in each for each in made.warnings)
+    thread = agency.create_thread("scribe", script(say("hello")))
+    assert thread.wait(timeout=20).data == "hello"
+    assert {each.name for each in thread.state().state.tools} == {"note", "write_todos"}
+
+
 def test_lists_give_what_something_can_be_done_with(client: Client, agency: Agency) -> None:
     for _ in range(2):
         agency.create_thread("clerk", script(say("never said", delay=60)))

@@ -8,6 +8,8 @@ const clerk = blueprint("clerk", {
   tags: ["default", "billing"],
   model: ["openai:a", { model: "openai:b", requires: ["images"] }],
   requires: ["tools"],
+  tools: ["refund"],
+  middleware: ["hitl"],
   params: { ...params, temperature: 0.2 },
   config: { hitl: { tools: ["refund"] } },
   limits: { turns: 100, timeMs: null, tokens: null, costUsd: 0.5 },
