@@ -34,7 +34,6 @@ from agency.secrets import Declared, Secret, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.shelves.shelf import Shelf
 from agency.store.draft import Draft
-from agency.titles import SET_TITLE, as_title
 from agency.turn.effects import Ask, ModelReply
 from agency.turn.outcomes import Decision, Deny, Fail, Finish, OnTimeout, Risk
 from agency.turn.state import RunStatus
@@ -138,9 +137,7 @@ class HookContext(Generic[Config, Options, Deps]):
     def set_title(self, title: str) -> None:
         """Give the thread a title, in the place of the beginning of its first message. Lists, the inbox and search
         show it. What a person has named the thread stands before it."""
-        if not (line := as_title(title)):
-            raise ValueError("a title is a line of text")
-        self.store.execute(SET_TITLE, (line,))
+        self.store.set_title(title)
 
     def inject(
         self, role: Literal["user", "system"], content: str, *, transient: bool = False, next_run: bool = False

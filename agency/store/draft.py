@@ -19,6 +19,7 @@ from agency.errors import ToolError
 from agency.events import NewEvent, preview, runtime_warning
 from agency.messages import Message
 from agency.secrets import bytes_without_secrets, free_of_secrets, has_secrets, without_secrets
+from agency.titles import SET_TITLE, as_title
 from agency.wire import sayable_text
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Draft:
         self.sends = False
         """Puts something into the outbox."""
         self.sets_timer = False
+        self.sets_title = False
         self.ends_children = False
         """Changes which children are waited for, or who waits for them."""
         self.taken: int | None = None
@@ -110,6 +112,13 @@ class Draft:
         said = preview(without_secrets(sayable_text(message)))
         self.execute(_WARN, (self.run, json.dumps({"kind": kind, "message": said, "at": now_ms()})))
         self.emit(runtime_warning(kind, said))
+
+    def set_title(self, title: str) -> None:
+        """Give the thread a title; a line of plain text is made of it."""
+        if not (line := as_title(title)):
+            raise ValueError("a title is a line of text")
+        self.sets_title = True
+        self.execute(SET_TITLE, (line,))
 
     def post(self, message: Message, when: When = "next_step", terms: str | None = None) -> None:
         self.posted.append(Posted(message, when, terms))

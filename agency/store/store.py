@@ -143,7 +143,7 @@ class ThreadStore:
         """Write a draft in one transaction. Once this returns, it is on disk and may be published."""
         ts = now_ms()
         statements = list(draft.statements)
-        title = next((str(params[0]) for sql, params in statements if sql == SET_TITLE), self.title)
+        title = (_title_set(statements) if draft.sets_title else None) or self.title
         if not title and draft.messages and (title := title_of(draft.messages)):
             statements.append((SET_TITLE, (title,)))
         if statements and not draft.events:
@@ -233,6 +233,11 @@ _FIRST = """
     SELECT body FROM messages WHERE json_extract(body, '$.role') = 'user' AND json_extract(body, '$.origin') IS NULL
     ORDER BY seq LIMIT 1
 """
+
+
+def _title_set(statements: Sequence[Statement]) -> str | None:
+    """The title that a draft sets; None if what set it was undone."""
+    return next((str(params[0]) for sql, params in reversed(statements) if sql == SET_TITLE), None)
 
 
 def title_in(query: Callable[[str], Sequence[Row]]) -> str:

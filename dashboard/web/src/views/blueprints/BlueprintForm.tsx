@@ -21,7 +21,7 @@ interface Props {
 
 const LIMITS: readonly [keyof Limits, string][] = [
   ["turns", "Turns"],
-  ["timeMs", "Time in ms"],
+  ["timeMs", "Working time in ms"],
   ["tokens", "Tokens"],
   ["costUsd", "Cost in US dollars"],
 ];

@@ -19,7 +19,7 @@ const PARTS: readonly {
   { name: "costUsd", label: "Cost in US dollars", used: (usage) => usage.costUsd ?? 0, show: money },
   { name: "tokens", label: "Tokens", used: (usage) => total(usage.tokensUsed), show: number },
   { name: "turns", label: "Turns", used: (usage) => usage.turns, show: number },
-  { name: "timeMs", label: "Time in ms", used: (usage) => usage.activeMs, show: duration },
+  { name: "timeMs", label: "Working time in ms", used: (usage) => usage.activeMs, show: duration },
 ];
 
 export function UsageCard({ agency }: { agency: string }) {
