@@ -275,7 +275,7 @@ class Activations:
             opening = address in opening_there
             if was_ready and (opening or seen.due == 0):
                 waiting = not (opening or seen.calling)
-                self._crashes.count(address, seen.seq, waiting=waiting, alone=len(lost) == 1)
+                self._crashes.count(address, seen.got_to, waiting=waiting, alone=len(lost) == 1)
             self.wake_when(address, seen.due)
 
     def look_at(self, addresses: list[Address]) -> list[tuple[Address, Glance]]:

@@ -1,7 +1,8 @@
 """Telling a thread that kills its host from one that was only in the same host.
 
 A host's death counts against every thread that was at work in it. The count of a thread begins anew once it has
-committed an event since the last death, because then it gets further. A thread that was only waiting for a model is
+committed an event since the last death, because then it gets further; those that only tell of its recovery do not
+count. A thread that was only waiting for a model is
 hardly the cause: that counts a quarter.
 
 After a few deaths in a row a thread gets a host to itself. That protects the others, and makes the next death prove
@@ -32,7 +33,8 @@ class CrashCounts:
         self._records: dict[Address, _CrashRecord] = {}
 
     def count(self, address: Address, seq: int, *, waiting: bool = False, alone: bool = False) -> None:
-        """A host has died with this thread at work, or only waiting for a model; `seq` is that of its latest event."""
+        """A host has died with this thread at work, or only waiting for a model; `seq` is that of the latest event that
+        tells how far it has got: that it was taken up again is none."""
         record = self._records.get(address)
         if record is None or seq > record.seq:
             record = self._records[address] = _CrashRecord(seq)

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from agency.errors import NewerStore, NotAThreadStore, StoreError
-from agency.events import Event
+from agency.events import Event, EventType
 from agency.spending import Spent
 from agency.store import schema, sqlite
-from agency.store.store import event_of, title_in
+from agency.store.store import EVENT_TYPES, event_of, title_in
 from agency.turn.machine import TurnMachine
 from agency.turn.state import PauseReason, RunStatus, TurnCheckpoint
 
@@ -57,6 +57,8 @@ class Glance:
     children: Spent = Spent()
     """The same of its children, as far as they have reported."""
     title: str = ""
+    got_to: int = 0
+    """The latest event that tells of more than a recovery: a thread that is only taken up gets no further."""
 
 
 _RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
@@ -68,6 +70,8 @@ _WAITED = """
 """
 _REASON = "CASE status WHEN 'paused' THEN json_extract(CAST(machine AS TEXT), '$.paused') END"
 _BORN = "(SELECT json_extract(value, '$.createdAt') FROM meta WHERE key = 'metadata')"
+_RECOVERIES = (EventType.RUN_RECOVERED, EventType.TOOL_RETRIED, EventType.MODEL_RETRIED)
+_AGAIN = ", ".join(str(EVENT_TYPES.index(each)) for each in _RECOVERIES)
 _GLANCE = f"""
     SELECT CASE WHEN {_RUNNING} OR {_LEFT} THEN 0 ELSE (SELECT min(due) FROM timers) END,
            coalesce((SELECT max(seq) FROM events), 0),
@@ -75,7 +79,8 @@ _GLANCE = f"""
            coalesce((SELECT status FROM runs ORDER BY n DESC LIMIT 1), 'registered'),
            (SELECT {_REASON} FROM runs ORDER BY n DESC LIMIT 1),
            coalesce((SELECT ts FROM events ORDER BY seq DESC LIMIT 1), 0),
-           coalesce({_BORN}, '')
+           coalesce({_BORN}, ''),
+           coalesce((SELECT seq FROM events WHERE type NOT IN ({_AGAIN}) ORDER BY seq DESC LIMIT 1), 0)
 """
 _ACTIVE = "SELECT machine FROM runs WHERE status IN ('running', 'paused')"
 _EVENTS = f"""
@@ -87,10 +92,10 @@ _EVENTS = f"""
 def glance(path: Path) -> Glance:
     """What a file says of its thread; of one that holds none, nothing."""
     try:
-        (due, seq, calling, status, reason, at, born), spent, children, title = look(path, _glance)
+        (due, seq, calling, status, reason, at, born, got_to), spent, children, title = look(path, _glance)
     except sqlite3.Error:
         return Glance()
-    return Glance(due, seq, bool(calling), status, reason, at, born, spent, children, title)
+    return Glance(due, seq, bool(calling), status, reason, at, born, spent, children, title, got_to)
 
 
 def _glance(db: sqlite3.Connection) -> tuple[tuple[Any, ...], Spent, Spent, str]:

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 from agency import AgentSystem, Event, EventType, LocalRuntime, ModelRequest, Thread, ToolContext, tool
+from agency.store.peek import glance
 from agency.testing import Line, ScriptedModel, call
 from agency.turn import effects as fx
 from agency.turn.machine import TurnMachine
@@ -86,6 +87,23 @@ async def test_a_process_that_dies_in_a_call_is_told_of_and_so_is_the_second_att
     ], "of the two calls only the one that had not ended"
     assert again[0].data["callId"] == "w"
     assert [event.type for event in happened].count(EventType.TOOL_STARTED) == 2
+
+
+def test_a_thread_that_is_only_taken_up_again_gets_no_further(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with LocalRuntime(build(tmp_path, kills=True), tmp_path) as runtime:
+            known = "t" in runtime.thread_ids()
+            thread = await (runtime.thread("t") if known else runtime.create_thread("clerk", thread_id="t"))
+            await thread.invoke("work", idempotency_key="1")
+            await thread.wait(PATIENCE)
+
+    seen = []
+    for _ in range(3):
+        (tmp_path / "killed").unlink(missing_ok=True)
+        assert in_a_process(lambda: asyncio.run(work())) == -signal.SIGKILL
+        seen.append(glance(tmp_path / "t.db"))
+    assert [each.got_to for each in seen] == [seen[0].seq] * 3, "so that its deaths add up"
+    assert seen[2].seq == seen[0].seq + 4, "though each recovery is two events"
 
 
 async def test_a_process_that_stops_in_good_order_is_not_said_to_have_died(tmp_path: Path) -> None:
