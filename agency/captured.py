@@ -16,7 +16,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, TextIO
@@ -81,6 +81,7 @@ class Recording:
 
 _current: ContextVar[Recording | None] = ContextVar("recording", default=None)
 _capturing = False
+_NOTHING_KEPT = nullcontext[None](None)
 
 
 def current() -> Recording | None:
@@ -88,12 +89,13 @@ def current() -> Recording | None:
     return _current.get()
 
 
-@contextmanager
-def recording(thread: str, call: str, tool: str) -> Iterator[Recording | None]:
+def recording(thread: str, call: str, tool: str) -> AbstractContextManager[Recording | None]:
     """Keep what is written meanwhile; None if this process does not capture."""
-    if not _capturing:
-        yield None
-        return
+    return _recording(thread, call, tool) if _capturing else _NOTHING_KEPT
+
+
+@contextmanager
+def _recording(thread: str, call: str, tool: str) -> Iterator[Recording]:
     kept = Recording(thread, call, tool)
     token = _current.set(kept)
     try:

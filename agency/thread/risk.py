@@ -63,7 +63,7 @@ class RiskWatch:
             tool = self._tools.get(call.name)
             if tool is None or call.id in asked or call.id in refused:
                 continue
-            if safety.is_guarded(call.name, self._middleware):
+            if not (policy.rules or safety.is_risky(tool)) or safety.is_guarded(call.name, self._middleware):
                 continue
             if (risk := risk_of(call, tool, policy.rules)) != "low":
                 asked[call.id] = replace(policy.ask(risk), note=safety.NOT_GUARDED)
