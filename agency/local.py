@@ -41,6 +41,7 @@ from agency.errors import (
     NewerStore,
     NotAThreadStore,
     NotFound,
+    StoreError,
     WrongState,
 )
 from agency.events import OURS, timestamp
@@ -183,7 +184,7 @@ class LocalRuntime:
         self._check_open()
         origin = await asyncio.to_thread(find_origin, self._path(source), after=after_seq, before=before_message)
         made = (self._path(source), self._path(new), origin.fork(new), origin.cut, self._storage)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        _make(self._folder)
         await asyncio.to_thread(make_fork, *made)
         self._kept.add(new)
         fork = await self._awake(new)
@@ -205,7 +206,7 @@ class LocalRuntime:
             create = None
             if agent is not None:
                 blueprint = self._blueprint(agent)
-                path.parent.mkdir(parents=True, exist_ok=True)
+                _make(path.parent)
                 create = (_metadata(f"thr_{secrets.token_hex(8)}", blueprint), blueprint)
             thread = await self._open(path, create)
             if agent is not None and thread.metadata.agent_type != agent:
@@ -284,7 +285,7 @@ class LocalRuntime:
                 await known.close()  # it was overtaken, or could not write
             if known is None or not known.alive:
                 if create is not None:
-                    self._folder.mkdir(parents=True, exist_ok=True)
+                    _make(self._folder)
                 known = await self._open(self._path(thread_id), create)
                 self._threads[thread_id] = known
                 self._leave_when_at_rest(known)
@@ -395,6 +396,13 @@ async def _new_thread(system: AgentSystem, agent: str, folder: Path | str | None
             folder = stack.enter_context(TemporaryDirectory(prefix="agency-", ignore_cleanup_errors=True))
         async with LocalRuntime(system, folder) as runtime:
             yield await runtime.create_thread(agent)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {folder}: {error.strerror or error}") from error
 
 
 def _metadata(thread_id: str, blueprint: Blueprint) -> ThreadMetadata:

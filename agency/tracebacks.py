@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +22,7 @@ TRACEBACK_CHARS = 20_000
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 _LIBRARY = Path(__file__).parent
+_PYTHON = f"{Path(asyncio.__file__).parent.parent}/"
 _OURS = tuple(f"{folder}/" for folder in (_LIBRARY, _LIBRARY.parent / "actors", Path(asyncio.__file__).parent))
 
 
@@ -33,6 +35,22 @@ def is_unexpected(error: BaseException) -> bool:
 def stack_of(error: BaseException) -> str:
     """The traceback of an error as it may be stored."""
     return bounded(without_secrets(_told(error)), TRACEBACK_CHARS)
+
+
+def said_where(error: Exception, folders: Iterable[str] = ()) -> str:
+    """An error in one line: what it is, unless its words say that, and the line of other people's code, in these
+    `folders` if it passed there, that raised it. Only the file's name is told, not its folder."""
+    clear = isinstance(error, AgencyError | ImportError | SyntaxError) or (isinstance(error, OSError) and error.errno)
+    known = clear or error.__traceback__ is None or error.__traceback__.tb_next is None  # ours: the name is not there
+    said = str(error) if known else f"{type(error).__name__}: {error}".removesuffix(": ")
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_theirs(each.filename)]
+    within = [each for each in frames if each.filename.startswith(tuple(f"{folder}/" for folder in folders))]
+    at = [] if isinstance(error, SyntaxError) else (within or frames)[-1:]  # that one says where itself
+    return sayable_text(said + "".join(f" ({Path(each.filename).name}, line {each.lineno})" for each in at))
+
+
+def _is_theirs(file: str) -> bool:
+    return not file.startswith(("<", _PYTHON, *_OURS)) and "site-packages" not in file
 
 
 def log_failure(log: logging.Logger, what: str, error: BaseException) -> None:

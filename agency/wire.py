@@ -6,7 +6,7 @@ import math
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, from_json
 
 
 class Wire(BaseModel):
@@ -63,15 +63,19 @@ def _is_finite(value: JsonValue) -> bool:
             return True
 
 
-def explain(error: ValidationError) -> str:
-    """What is wrong, in one line, without what the caller knows already."""
-    problems = [
-        f"{'.'.join(str(part) for part in e['loc'])}: {plain_problem(e['msg'])}".removeprefix(": ")
-        for e in error.errors()
-    ]
-    return "; ".join(problems)
+def explain(error: ValidationError, *, unknown: str | None = None) -> str:
+    """What is wrong, in one line, without what the caller knows already. `unknown` is what is said of a field that is
+    not there, with its `{name}`."""
+    return "; ".join(_explained(each, unknown) for each in error.errors())
+
+
+def _explained(each: ErrorDetails, unknown: str | None) -> str:
+    name = ".".join(str(part) for part in each["loc"])
+    if unknown is not None and each["type"] == "extra_forbidden":
+        return unknown.format(name=name)
+    return f"{name}: {plain_problem(each['msg'])}".removeprefix(": ")
 
 
 def plain_problem(message: str) -> str:
-    """What pydantic says of a value, without its word for a check of ours."""
-    return message.removeprefix("Value error, ")
+    """What pydantic says of a value, without its word for a check of ours, and with JSON's word for a tuple."""
+    return message.removeprefix("Value error, ").replace("a valid tuple", "a list")

@@ -27,7 +27,7 @@ from agency.messages import Message
 from agency.metadata import RequestContext, ThreadMetadata
 from agency.store.draft import When
 from agency.thread.invocation import checked_invocation
-from agency.thread.results import AnyOutput, output_of
+from agency.thread.results import AnyOutput, checked_output, output_of
 from agency.thread.thread import Thread
 from agency.thread.views import Accepted, RunEnvelope
 from agency.turn.state import Limits
@@ -158,8 +158,9 @@ class ThreadHandle:
 
         With `output`, a pydantic model, the result as an instance of it; `RunFailed` or `RunUnfinished` if there is
         none."""
+        wanted = None if output is None else checked_output(output)
         run = await self._wait(timeout)
-        return run if output is None else output_of(run, output)
+        return run if wanted is None else output_of(run, wanted)
 
     async def _wait(self, timeout: float | None) -> RunEnvelope:
         if timeout is not None:

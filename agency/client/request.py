@@ -183,6 +183,13 @@ def key() -> str:
     return f"client-{secrets.token_hex(12)}"
 
 
+def name_of_agency(given: str) -> str:
+    """An agency's name as the server keeps it: with blanks around it, it would not be found again."""
+    if not (name := given.strip()):
+        raise InvalidInput("say the id or the name of the agency")
+    return name
+
+
 def key_of_name(name: str) -> str:
     """The key under which an agency of a name is created, so that two clients that want it make one."""
     return f"client-name-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"

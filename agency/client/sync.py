@@ -36,12 +36,13 @@ from agency.client.request import (
     Value,
     agency_path,
     key_of_name,
+    name_of_agency,
     thread_path,
 )
 from agency.client.waiting import Waiting
 from agency.errors import AgencyError
 from agency.metadata import ThreadMetadata
-from agency.thread.results import AnyOutput, output_of
+from agency.thread.results import AnyOutput, checked_output, output_of
 from agency.thread.views import RunEnvelope
 
 
@@ -153,11 +154,12 @@ class Thread(SyncHandle, ThreadOperations, FileOperations):
 
         With `output`, a pydantic model, the result as an instance of it; `RunFailed` or `RunUnfinished` if there is
         none."""
+        wanted = None if output is None else checked_output(output)
         waiting = Waiting(timeout)
         while True:
             run = self._transport.ask(self._run_after(waiting.piece))
             if waiting.over(run):
-                return run if output is None else output_of(run, output)
+                return run if wanted is None else output_of(run, wanted)
 
 
 class Agency(SyncHandle, AgencyOperations, DefinitionOperations, InboxOperations, ScheduleOperations, ShelfOperations):
@@ -242,7 +244,7 @@ class Client(SyncHandle, GatewayOperations):
     def agency(self, agency_id: str, *, create: bool = False) -> Agency:
         """An agency by its id. This asks nothing: an agency that does not exist raises `NotFound` when you use it. With
         `create`, the agency of this id or name, which is created if there is none."""
-        return self._found_or_created(agency_id) if create else Agency(self._transport, agency_id)
+        return self._found_or_created(name_of_agency(agency_id)) if create else Agency(self._transport, agency_id)
 
     def _found_or_created(self, name: str) -> Agency:
         for each in self.agencies():

@@ -57,7 +57,7 @@ class Arguments:
         try:
             bound = self.model.model_validate(args)
         except ValidationError as error:
-            raise InvalidInput(f"wrong arguments for {tool}: {explain(error)}") from error
+            raise InvalidInput(f"wrong arguments for {tool}: {explain(error, unknown=_UNKNOWN)}") from error
         return {parameter: getattr(bound, name) for name, parameter in self.names.items()}
 
     def stated(self, args: JsonValue) -> JsonValue:
@@ -109,6 +109,7 @@ def _check_object(tool: str, args: JsonValue) -> None:
         raise InvalidInput(f"the arguments of {tool} must be a JSON object, not {args!r:.200}")
 
 
+_UNKNOWN = "there is no argument {name}"
 _SCHEMA: TypeAdapter[Schema] = TypeAdapter(dict[str, JsonValue])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Protocol, Self
 
 from agency.errors import DefinitionError, ToolError
@@ -18,6 +19,8 @@ Factory = Callable[[], AbstractAsyncContextManager[object]]
 """What opens it in a process: a function with `@asynccontextmanager`, or a class of such objects."""
 
 UNSET = object()
+
+NO_MANAGER = "makes no async context manager: write one that yields, with @asynccontextmanager above it"
 
 
 class Provided(Protocol):
@@ -96,6 +99,8 @@ class ProvidesDeps:
             raise DefinitionError("provide() takes an object, or a factory=…, and one of them")
         if factory is not None and not callable(factory):
             raise DefinitionError(f"provide(factory=…) takes a function, not {factory!r:.100}")
+        if isasyncgenfunction(factory) or isgeneratorfunction(factory) or iscoroutinefunction(factory):
+            raise DefinitionError(f"provide(factory=…): {factory.__name__} {NO_MANAGER}")
         self.provision.set(deps, factory)
         return self
 

@@ -46,6 +46,7 @@ from agency.models.providers.entry import Provider
 from agency.observe.observers import Observer, Observers
 from agency.own_names import check_names
 from agency.secrets import Declared, Secret, references_in
+from agency.tracebacks import said_where
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import explain
@@ -74,7 +75,7 @@ class AgentSystem(RunsAgents, ProvidesDeps):
     ) -> None:
         """`providers` say where models are, by the word that stands before the colon in a model's name: entries for
         servers that speak a known API, or models of your own."""
-        if not _MODEL.fullmatch(default_model):
+        if not _MODEL.fullmatch(str(default_model)):
             raise DefinitionError(f"default_model {default_model!r} must read provider:model, as in 'demo:default'")
         self.default_model = default_model
         self.code_runner = code_runner
@@ -508,7 +509,7 @@ def load_system(
         system = getattr(importlib.import_module(module), name)
     except Exception as error:
         looked = f" (looked in {', '.join(python_path)} too)" if python_path else ""
-        raise DefinitionError(f"cannot load {reference}: {error}{looked}") from error
+        raise DefinitionError(f"cannot load {reference}: {said_where(error, python_path)}{looked}") from error
     if not isinstance(system, AgentSystem):
         raise DefinitionError(f"{reference} is not an AgentSystem, but a {type(system).__name__}")
     system.check_agents(providers)

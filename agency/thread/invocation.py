@@ -7,7 +7,7 @@ refuses what a thread does not take. From there the value travels as it is, betw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -110,6 +110,8 @@ def checked_messages(
     last message that have none as calls that were not run."""
     if isinstance(message, str):
         message = Message(role="user", content=message)
+    if not isinstance(message, Message | Iterable):
+        raise InvalidInput(f"a message is a text, a Message or a list of those, not {type(message).__name__}")
     messages = valid(_MESSAGES, (message,) if isinstance(message, Message) else message, "message")
     for one in messages:
         _check_message(one, longest)

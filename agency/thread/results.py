@@ -14,8 +14,8 @@ from typing import Generic, TypeVar, overload
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import to_json
 
-from agency.define.output import OutputType
-from agency.errors import RunFailed, RunUnfinished
+from agency.define.output import OutputType, is_output_type
+from agency.errors import InvalidInput, RunFailed, RunUnfinished
 from agency.thread.views import RunEnvelope, ThreadState
 from agency.wire import explain
 
@@ -55,6 +55,13 @@ def output_of(run: RunEnvelope, wanted: OutputType | None) -> object:
     if wanted is not None or isinstance(run.data, str):
         return run.data
     return "" if run.data is None else to_json(run.data).decode()
+
+
+def checked_output(wanted: type[AnyOutput]) -> type[AnyOutput]:
+    """What a result is to be an instance of; `InvalidInput` if none can be made."""
+    if not is_output_type(wanted):
+        raise InvalidInput(f"output is a pydantic model, not {wanted!r:.100}")
+    return wanted
 
 
 def check_completed(run: RunEnvelope) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from agency.backoff import Backoff
-from agency.define.provided import UNSET, Factory, Provided, ProvidesNothing, Provision
+from agency.define.provided import NO_MANAGER, UNSET, Factory, Provided, ProvidesNothing, Provision
 from agency.errors import ToolError
 from agency.thread.workers import TimedOut, is_ours, what_failed, within
 
@@ -126,7 +126,10 @@ class HeldOpen:
 
     async def _hold(self) -> None:
         try:
-            async with self._factory() as value:
+            manager = self._factory()
+            if not hasattr(type(manager), "__aenter__"):
+                raise TypeError(f"the factory gives a {type(manager).__name__} and {NO_MANAGER}")
+            async with manager as value:
                 self.value = value
                 self._ready.set()
                 await self._leave.wait()

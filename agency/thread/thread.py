@@ -54,7 +54,7 @@ from agency.thread.outside import Settlement, settled_by
 from agency.thread.pipeline import Pipeline
 from agency.thread.postman import Postman
 from agency.thread.receiving import ParcelReceiver
-from agency.thread.results import AnyOutput, output_of
+from agency.thread.results import AnyOutput, checked_output, output_of
 from agency.thread.resuming import Resuming
 from agency.thread.retrying import Retrying
 from agency.thread.traces import TraceRecord, trace_records
@@ -419,8 +419,9 @@ class Thread:
 
         With `output`, a pydantic model, the result as an instance of it; `RunFailed` or `RunUnfinished` if there is
         none."""
+        wanted = None if output is None else checked_output(output)
         run = await self._wait(timeout)
-        return run if output is None else output_of(run, output)
+        return run if wanted is None else output_of(run, wanted)
 
     async def _wait(self, timeout: float | None) -> RunEnvelope:
         try:

@@ -504,9 +504,19 @@ def test_a_wrong_reference_to_the_system_says_what_is_wrong_with_it(reference: s
 
 def test_a_module_that_cannot_be_imported_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "broken_shop.py").write_text("import agency\n1 / 0\n")
-    with pytest.raises(DefinitionError, match=r"cannot load broken_shop:system: .*division by zero"):
-        load_system("broken_shop:system", (str(tmp_path),))
+    monkeypatch.delitem(sys.modules, "known_prices", raising=False)
+    (tmp_path / "known_prices.py").write_text("import json\n\n\ndef of(item):\n    return {}[item]\n")
+    for line, said in (
+        ("1 / 0", r"ZeroDivisionError: division by zero \(broken_shop.py, line 2\)"),
+        ("import known_prices; known_prices.of('rye')", r"KeyError: 'rye' \(known_prices.py, line 5\)"),
+        ("import json; json.loads('{')", r"JSONDecodeError: .* \(broken_shop.py, line 2\)"),
+        ("def of(:", r"invalid syntax \(broken_shop.py, line 2\) \(looked"),
+        ("import no_such_shop", r"No module named 'no_such_shop' \(broken_shop.py, line 2\)"),
+        ("agency.AgentSystem('demo')", r"default_model 'demo' must read .* \(broken_shop.py, line 2\)"),
+    ):
+        (tmp_path / "broken_shop.py").write_text(f"import agency\n{line}\n")
+        with pytest.raises(DefinitionError, match=f"cannot load broken_shop:system: {said}"):
+            load_system("broken_shop:system", (str(tmp_path),))
 
 
 def test_a_system_with_a_wrong_agent_is_refused_when_it_is_loaded(

@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue, field_validator
 from agency import (
     AgentSystem,
     Approve,
+    DefinitionError,
     Finish,
     InvalidInput,
     ModelError,
@@ -20,6 +21,7 @@ from agency import (
     RunFailed,
     RunResult,
     RunUnfinished,
+    StoreError,
     WrongState,
     open_thread,
     tool,
@@ -190,3 +192,17 @@ async def test_a_run_that_takes_too_long_is_not_finished() -> None:
         await system_of(for_ever).run("editor", "Hello.", timeout=0.01)
 
     assert raised.value.reason == "running"
+
+
+async def test_what_cannot_be_run_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no folder")
+    system = system_of([])
+    with pytest.raises(StoreError, match=r"cannot make the folder .*notes\.txt: File exists"):
+        await system.run("editor", "Hello.", folder=tmp_path / "notes.txt")
+    with pytest.raises(InvalidInput, match="a message is a text, a Message or a list of those, not NoneType"):
+        await system.run("editor", None)  # type: ignore[call-overload]
+    with pytest.raises(DefinitionError, match="must read provider:model"):
+        AgentSystem(None)  # type: ignore[arg-type]
+    async with open_thread(system, tmp_path / "t.db", agent="editor") as thread:
+        with pytest.raises(InvalidInput, match="output is a pydantic model, not <class 'int'>"):
+            await thread.wait(30, output=int)  # type: ignore[type-var]

@@ -155,3 +155,17 @@ def test_a_tool_that_wants_what_the_system_does_not_provide_is_refused() -> None
 async def test_it_does_not_travel_to_other_processes() -> None:
     sent = pickle.loads(pickle.dumps(supply.Supply(system_of().provide(Shop()).provision)))
     assert isinstance(sent, ProvidesNothing)
+
+
+async def test_a_factory_that_makes_no_async_context_manager_is_told_so() -> None:
+    async def undecorated() -> AsyncIterator[Shop]:
+        yield Shop()
+
+    async def awaited() -> Shop:
+        return Shop()
+
+    for factory in (undecorated, awaited):
+        with pytest.raises(DefinitionError, match=f"{factory.__name__} makes no async .* with @asynccontextmanager"):
+            system_of().provide(factory=factory)  # type: ignore[arg-type]
+    results = await told(system_of().provide(factory=Shop))  # type: ignore[arg-type]
+    assert all("the factory gives a Shop and makes no async context manager" in result for result in results)

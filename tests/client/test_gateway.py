@@ -153,8 +153,10 @@ async def test_an_agency_is_found_by_its_name_or_made(gateway: Server, client: C
     name = f"mill {secrets.token_hex(4)}"
     made = client.agency(name, create=True)
     assert client.agency(name, create=True).id == client.agency(made.id, create=True).id == made.id
+    with pytest.raises(InvalidInput, match="the id or the name"):
+        client.agency(" ", create=True)
     async with AsyncClient(gateway.url) as other:
-        assert (await other.agency(name, create=True)).id == made.id
+        assert (await other.agency(f" {name} ", create=True)).id == made.id  # names are kept without blanks around them
         made.rename("another")
         assert (await other.agency(name, create=True)).id != made.id
 
