@@ -41,6 +41,7 @@ from agency.errors import (
     NewerStore,
     NotAThreadStore,
     NotFound,
+    RunUnfinished,
     StoreError,
     WrongState,
 )
@@ -385,7 +386,13 @@ async def run_once(
     async with opened as thread:
         await thread.invoke(message, limits=limits, files=files, output_schema=schema, **options)
         run = await thread.wait(timeout)
-        return RunResult(output_of(run, output), run, await thread.state())
+        try:
+            result = output_of(run, output)
+        except RunUnfinished as error:
+            if file is None and folder is None:
+                error.args = (f"{error} (nothing of it is kept: with a `file`, it can be opened again, and goes on)",)
+            raise
+        return RunResult(result, run, await thread.state())
 
 
 @asynccontextmanager

@@ -167,6 +167,8 @@ class Chat:
         else:
             assert message is not None
             self._thread = await backend.begin(self._agent, message, for_run)
+        if approving and ENDS_WITH[(await self._thread.wait(0)).status] != WAITS:
+            raise InvalidInput("nothing waits for you")
         return await self._follow(backend, self._thread, everything=everything or (approving and not self._at_terminal))
 
     async def _follow(self, backend: Backend, thread: AnyThread, *, everything: bool) -> RunEnvelope:
@@ -225,15 +227,15 @@ def with_files(line: str) -> Message:
     texts, images = [line], []
     for found in _MENTION.findall(line):
         name = found.strip('"')
-        if not Path(name).expanduser().is_file():
+        if (path := _file(name)) is None:
             name = name.rstrip(".,;:!?)")  # the end of a sentence
-        path = Path(name).expanduser()
-        if not path.is_file():
-            if "/" in name or path.suffix:
+            path = _file(name)
+        if path is None:
+            if "/" in name or Path(name).suffix:
                 raise InvalidInput(f"there is no file {name}; nothing was sent")
             continue
         kind = mimetypes.guess_type(path.name)[0]
-        content = path.read_bytes()
+        content = _content(path, name)
         if (kind or "").startswith("image/"):
             images.append(_picture(name, content))
         elif len(content) > FILE_BYTES:
@@ -244,6 +246,22 @@ def with_files(line: str) -> Message:
             except UnicodeDecodeError:
                 raise InvalidInput(f"{name} is neither text nor a picture") from None
     return Message(role="user", content="\n\n".join(texts), images=tuple(images))
+
+
+def _file(name: str) -> Path | None:
+    """The file of a name; None if there is none, or if no file could have that name."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # it is too long, or the home of a user who is not there
+        return None
+
+
+def _content(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be read: {error.strerror or error}; nothing was sent") from None
 
 
 def _picture(name: str, content: bytes) -> Image:

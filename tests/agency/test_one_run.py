@@ -188,7 +188,7 @@ async def test_a_run_that_takes_too_long_is_not_finished() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    with pytest.raises(RunUnfinished, match="still at work") as raised:
+    with pytest.raises(RunUnfinished, match=r"still at work.*with a `file`, it can be opened again") as raised:
         await system_of(for_ever).run("editor", "Hello.", timeout=0.01)
 
     assert raised.value.reason == "running"

@@ -73,8 +73,9 @@ def test_lines_of_a_pipe_are_one_conversation_until_it_is_begun_anew(folder: Pat
 def test_in_a_pipe_what_waits_is_approved_by_a_line_or_waits_on(folder: Path) -> None:
     done = piped(folder, PUBLISH)
     assert done.returncode == 3 and "waits for you: /approve" in done.stderr
-    done = piped(folder, PUBLISH, "/approve")
-    assert done.returncode == 0, done.stderr
+    done = piped(folder, PUBLISH, "/approve", "/approve")
+    assert done.returncode == 1 and "nothing waits for you" in done.stderr, done.stderr
+    assert done.stderr.count("completed: ") == 1
     assert (
         "publish answered: /draft.md is public" in done.stdout.replace("\n", " ")
         or "/draft.md is public" in done.stderr
@@ -106,6 +107,7 @@ def test_files_go_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "two words.txt").write_text("oats")
     (tmp_path / "cake.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (tmp_path / "blob.bin").write_bytes(b"\xff\xfe")
+    assert with_files(f"@{'x' * 300} @~absent_user").images == ()  # no file can have these names
     made = with_files('Compare @notes.md and @"two words.txt" with @cake.png, @ann')
     assert made.content.endswith("\n\n--- notes.md ---\nrye\n\n--- two words.txt ---\noats")
     made = with_files("@cake.png")
