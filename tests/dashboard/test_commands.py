@@ -314,6 +314,7 @@ def test_a_fork_is_compared_with_its_original(run: Any, bakery: Agency, ledger: 
     assert (found["common"], [each["calls"] for each in found["threads"]]) == (2, [{}, {"note": 1}])
     assert [each["thread"]["tokensUsed"]["input"] > 0 for each in found["threads"]] == [True, True]
     shown = run("compare", thread.id, fork.id)
+    assert "calls since they part" in shown
     assert "the first 2 messages are the same" in shown and f"was forked from {thread.id}" in shown
     assert "both have the same 2 messages" in run("compare", thread.id, thread.id)
 
