@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
@@ -63,6 +64,10 @@ def _is_finite(value: JsonValue) -> bool:
             return True
 
 
+_NO_KIND = re.compile(r"Unable to extract tag using discriminator '(\w+)'")
+_OTHER_KIND = re.compile(r"Input tag '.*' found using '(\w+)' does not match any of the expected tags: (.*)", re.DOTALL)
+
+
 def explain(error: ValidationError, *, unknown: str | None = None) -> str:
     """What is wrong, in one line, without what the caller knows already. `unknown` is what is said of a field that is
     not there, with its `{name}`."""
@@ -77,5 +82,10 @@ def _explained(each: ErrorDetails, unknown: str | None) -> str:
 
 
 def plain_problem(message: str) -> str:
-    """What pydantic says of a value, without its word for a check of ours, and with JSON's word for a tuple."""
+    """What pydantic says of a value, without its word for a check of ours, with JSON's word for a tuple, and without
+    its words for the field that tells the kinds of an object apart."""
+    if found := _NO_KIND.fullmatch(message):
+        return f"it needs a field {found[1]!r}"
+    if found := _OTHER_KIND.fullmatch(message):
+        return f"{found[1]!r} must be one of {found[2]}"
     return message.removeprefix("Value error, ").replace("a valid tuple", "a list")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, TypeAdapter, ValidationError
 
@@ -16,10 +16,11 @@ For work of several steps, keep a todo list with `write_todos`. Give the whole l
 before. Mark a step `in_progress` before you begin it and `completed` as soon as it is done."""
 
 Status = Literal["pending", "in_progress", "completed"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 def _known_status(status: object) -> object:
-    return status if status in ("pending", "in_progress", "completed") else "pending"
+    return status if status in STATUSES else "pending"
 
 
 class Todo(BaseModel):
@@ -65,6 +66,11 @@ class Planning(Middleware, StateEditor):
         return {"todos": [{"content": str(content), "status": str(status)} for content, status in rows]}
 
     async def edit_state(self, ctx: HookContext, part: str, value: JsonValue) -> tuple[str, ...]:
+        for each in value if isinstance(value, list) else ():
+            if (
+                isinstance(each, dict) and each.get("status", "pending") not in STATUSES
+            ):  # only a model means one of them
+                raise InvalidInput(f"the status of a todo is one of {', '.join(STATUSES)}")
         try:
             todos = TODOS.validate_python(value)
         except ValidationError as error:

@@ -88,6 +88,8 @@ def figures_of(event: CountedEvent) -> Figures:
             return _model_figures(data.get("usage"), data.get("costUsd"))
         case EventType.TOOL_STARTED:
             return Figures(calls={str(data.get("toolName")): 1})
+        case EventType.TOOL_ERROR if data.get("kind") == "canceled":  # which is no error of the tool
+            return Figures()
         case EventType.TOOL_ERROR:
             return Figures(errors={str(data.get("toolName")): 1})
         case _:

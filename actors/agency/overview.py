@@ -234,5 +234,6 @@ def _begin(by: StatisticsBy, since: datetime | None, now: int) -> int:
         wanted = int((since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp() * 1000)
     begin = wanted - wanted % length
     if not 0 <= (now - begin) // length < SPANS_MOST:
-        raise InvalidInput(f"`since` is in the past, and at most {SPANS_MOST} {by}s ago: for a longer time ask by day")
+        longer = ": for a longer time ask by day" if by == "hour" else ""
+        raise InvalidInput(f"`since` is in the past, and at most {SPANS_MOST} {by}s ago{longer}")
     return begin

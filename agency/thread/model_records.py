@@ -76,6 +76,7 @@ class ModelCallSummary(Wire):
     call_id: str | None = None
     started_at: str
     took_ms: int | None = None
+    """Of the latest attempt, as `first_token_ms`: not those that were lost with their process, nor the time between."""
     first_token_ms: int | None = None
     """When the reply's text began; None if it had none, or that is not known."""
     usage: Usage | None = None
@@ -146,21 +147,21 @@ class ModelCallReader:
 
     def _calls(self, run: int) -> Iterator[tuple[ModelCallSummary, Json]]:
         """The calls of a run, each with the data of the event that it began with."""
-        turn, attempts, begun = 0, 1, None
+        turn, attempts, since, begun = 0, 1, 0, None
         for seq, ts, code, data in self._store.query(_EVENTS, (run,)):
             kind, at, told = EVENT_TYPES[int(str(code))], int(str(ts)), from_json(str(data))
             number = int(str(seq))
             if kind == EventType.RUN_TICK:
                 turn = told["step"]
             elif kind == EventType.MODEL_STARTED:
-                begun, attempts = (number, at, told, turn), 1
+                begun, attempts, since = (number, at, told, turn), 1, at
             elif kind == EventType.MODEL_RETRIED:
-                attempts += 1
+                attempts, since = attempts + 1, at
             elif kind == EventType.MODEL_ASKED:
                 yield self._asked(run, turn, number, at, told), told
             elif begun is not None:
-                ended = self._ended(run, begun, number, at, told if kind == EventType.MODEL_COMPLETED else None)
-                yield ended.model_copy(update={"attempts": attempts}), begun[2]
+                ended = self._ended(run, begun, number, told if kind == EventType.MODEL_COMPLETED else None)
+                yield ended.model_copy(update={"attempts": attempts, "took_ms": max(0, at - since)}), begun[2]
                 begun = None
         if begun is not None:
             yield self._begun(run, begun).model_copy(update={"attempts": attempts}), begun[2]
@@ -176,12 +177,10 @@ class ModelCallReader:
             started_at=timestamp(at),
         )
 
-    def _ended(
-        self, run: int, begun: tuple[int, int, Json, int], seq: int, at: int, told: Json | None
-    ) -> ModelCallSummary:
+    def _ended(self, run: int, begun: tuple[int, int, Json, int], seq: int, told: Json | None) -> ModelCallSummary:
         """A call with its end; without what `model.completed` tells, the run ended before it."""
         figures = {"status": "canceled"} if told is None else _figures(told)
-        return self._begun(run, begun).model_copy(update={**figures, "took_ms": max(0, at - begun[1]), "end_seq": seq})
+        return self._begun(run, begun).model_copy(update={**figures, "end_seq": seq})
 
     def _asked(self, run: int, turn: int, seq: int, at: int, told: Json) -> ModelCallSummary:
         took = int(str(told["durationMs"]))

@@ -62,6 +62,8 @@ class Retrying:
         outcome = machine.outcome
         if run.status == "error" and isinstance(outcome, Stopped):
             return run, outcome, machine.checkpoint().limits
+        if machine.outcome is None and machine.pause_reason == "exhausted":
+            raise WrongState(f"run {run_id(self._thread.id, run.n)} has used up a limit: lift it, and the run goes on")
         told = "is in progress" if outcome is None else "was canceled" if run.status == "canceled" else "has not failed"
         raise WrongState(f"run {run_id(self._thread.id, run.n)} {told}: only a run that has failed can be retried")
 

@@ -24,7 +24,7 @@ from agency.thread.current_run import Advance, CurrentRun
 from agency.thread.effect_loop import EffectLoop
 from agency.thread.run_endings import aborted_by
 from agency.turn import effects as fx
-from agency.turn.machine import INTERRUPTED
+from agency.turn.machine import ABORTED, INTERRUPTED
 from agency.turn.outcomes import Canceled, Settled
 
 
@@ -96,7 +96,7 @@ class Stopping:
     def end_now(self, ending: fx.Input) -> None:
         self._loop.follow(None)
         draft = self._run.draft()
-        dropped = self._batches.drop(draft, Canceled())
+        dropped = self._batches.drop(draft, ABORTED if isinstance(ending, fx.RunAborted) else Canceled())
         self._advance(draft, [ending] if dropped is None else [dropped, ending])
 
     def interrupt_now(self) -> None:

@@ -82,6 +82,7 @@ from agency.turn.outgoing import Outgoing, asked_event, outcome_event, replied_e
 from agency.turn.view import TurnView
 
 INTERRUPTED = out.Canceled(reason="a new message came first")
+ABORTED = out.Canceled(reason="the run failed before this call had ended")
 
 Awaited = TypeVar("Awaited", bound=st.Waiting)
 _Numbered = fx.Answer | fx.CallSettled | fx.CallsDecided
@@ -418,7 +419,7 @@ class TurnMachine(TurnView):
         self._expect_running(given)
         self._m.canceled_by = by
         self._count(given.used.usage, given.used.cost_usd)
-        self._stop_work(out.Canceled())
+        self._stop_work(ABORTED if isinstance(given, fx.RunAborted) else out.Canceled())
         self._end(outcome)
 
     def _stop_work(self, instead: out.Canceled) -> None:

@@ -326,6 +326,8 @@ async def test_figures_of_times_that_do_not_fit_are_refused(office: Office) -> N
     now = datetime.now(UTC)
     with pytest.raises(InvalidInput, match="at most 1000 hours"):
         await office.statistics("hour", now - timedelta(days=60))
+    with pytest.raises(InvalidInput, match=r"at most 1000 days ago$"):
+        await office.statistics("day", now - timedelta(days=2_000))
     with pytest.raises(InvalidInput, match="in the past"):
         await office.statistics("hour", now + timedelta(days=2))
     with pytest.raises(InvalidInput):
@@ -351,7 +353,9 @@ def test_each_event_adds_what_it_tells() -> None:
         CountedEvent(0, EventType.MODEL_ASKED, {**used, "costUsd": None}),
         CountedEvent(0, EventType.MODEL_COMPLETED, {"error": {"code": "ERR_API"}}),
         CountedEvent(0, EventType.TOOL_STARTED, {"toolName": "bake"}),
-        CountedEvent(0, EventType.TOOL_ERROR, {"toolName": "bake"}),
+        CountedEvent(0, EventType.TOOL_ERROR, {"toolName": "bake", "kind": "execution"}),
+        CountedEvent(0, EventType.TOOL_STARTED, {"toolName": "bake"}),
+        CountedEvent(0, EventType.TOOL_ERROR, {"toolName": "bake", "kind": "canceled"}),  # which is none of the tool's
         CountedEvent(0, EventType.AGENT_ERROR, {}, 10),
         CountedEvent(0, EventType.RUN_CANCELED, {}),
     ]
@@ -359,4 +363,4 @@ def test_each_event_adds_what_it_tells() -> None:
     assert (shown.runs, shown.failed, shown.canceled) == (2, 1, 1)
     assert (shown.tokens_used.input, shown.tokens_used.output) == (6, 8)
     assert (shown.cost_usd, shown.unpriced) == (0.5, 1)
-    assert [(each.tool, each.calls, each.errors) for each in total.tools()] == [("bake", 1, 1)]
+    assert [(each.tool, each.calls, each.errors) for each in total.tools()] == [("bake", 2, 1)]

@@ -400,7 +400,7 @@ async def test_a_failing_on_resume_ends_the_run_and_tells_the_one_who_answered(t
         with pytest.raises(HookFailed, match="middleware 'saboteur' failed in on_resume: RuntimeError: sabotage"):
             await thread.approve()
         assert_failed_in(thread, "on_resume")
-        assert await results(thread) == {"work": "Canceled: the run was canceled."}
+        assert await results(thread) == {"work": "Canceled: the run failed before this call had ended."}
         assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
 
 
@@ -574,7 +574,7 @@ async def test_a_failing_on_model_result_keeps_the_reply_and_runs_nothing_of_it(
         await carry_on(thread)
         assert_failed_in(thread, "on_model_result")
         assert [message.content for message in await transcript(thread)][:2] == ["go", "Let me see."]
-        assert await results(thread) == {"work": "Canceled: the run was canceled."}
+        assert await results(thread) == {"work": "Canceled: the run failed before this call had ended."}
         assert kept(tmp_path / f"{thread.id}.db", "tool") == {}
 
 
@@ -612,7 +612,7 @@ async def test_results_are_kept_though_on_child_report_failed_while_another_call
         await carry_on(thread)
         assert_failed_in(thread, "on_child_report")
         found = await results(thread)
-        assert (found["work"], found["hang"]) == ("worked", "Canceled: the run was canceled.")
+        assert (found["work"], found["hang"]) == ("worked", "Canceled: the run failed before this call had ended.")
 
 
 async def test_a_run_that_a_hook_ended_leaves_no_call_running(

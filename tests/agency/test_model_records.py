@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from agency import (
 )
 from agency.errors import ModelError
 from agency.messages import Usage
-from agency.models.interface import OnDelta
+from agency.models.interface import Model, OnDelta
 from agency.models.providers.model import ProviderModel
 from agency.models.reproduce import as_curl, as_python
 from agency.testing import Line, ScriptedModel, call
@@ -241,6 +242,34 @@ async def test_every_attempt_is_a_call_with_the_providers_name_for_it(
         assert found[0].error is not None and found[0].error.message == "busy" and found[0].reply is None
         assert found[0].request == found[2].request and found[0].curl is None
         assert found[2].cost_usd is None and found[2].usage == Usage(input=5, output=1)
+
+
+class Silent:
+    """Never answers."""
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        await asyncio.Event().wait()
+        raise AssertionError("never")
+
+
+async def test_a_call_that_is_made_again_took_as_long_as_its_last_attempt(tmp_path: Path) -> None:
+    def built(model: Model) -> AgentSystem:
+        return AgentSystem("own:any", providers={"own": model}).add_agent(name="clerk", description="", prompt="p")
+
+    async with LocalRuntime(built(Silent()), tmp_path) as runtime:
+        thread = await runtime.create_thread("clerk", thread_id="t")
+        await thread.invoke("go")
+        async for event in thread.events():
+            if event.type == EventType.MODEL_STARTED:
+                break
+    with closing(sqlite3.connect(tmp_path / "t.db")) as file, file:
+        file.execute("UPDATE events SET ts = ts - 3600000")  # an hour without a process
+    async with LocalRuntime(built(ScriptedModel(["fine"])), tmp_path) as runtime:
+        thread = await runtime.thread("t")
+        await thread.wait(10)
+        (asked,) = await thread.model_calls()
+    assert (asked.status, asked.attempts) == ("success", 2)
+    assert asked.took_ms is not None and asked.took_ms < 3_600_000
 
 
 async def test_a_fork_has_the_calls_up_to_where_it_begins(build: Build, tmp_path: Path) -> None:

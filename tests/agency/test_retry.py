@@ -74,6 +74,21 @@ async def test_only_a_failed_run_can_be_tried_again(build: Build) -> None:
             await thread.retry()
 
 
+async def test_a_run_that_has_used_up_a_limit_is_not_retried_and_says_what_helps(build: Build) -> None:
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    runtime, _ = build([call("look"), call("look"), "done"], look)
+    async with runtime:
+        thread = await runtime.create_thread("clerk")
+        await thread.invoke("go", limits=Limits(turns=1))
+        assert (await thread.wait(PATIENCE)).meta.pause_reason == "exhausted"
+        with pytest.raises(WrongState, match="used up a limit: lift it"):
+            await thread.retry()
+
+
 async def test_a_result_that_did_not_fit_is_sent_back_with_what_is_wrong(build: Build) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     runtime, model = build(lines("one", "two", "three", '{"n": 4}'), output_schema=schema)

@@ -848,7 +848,7 @@ async def test_a_run_that_is_given_up_ends_as_an_error_with_a_result_for_every_c
         thread = await runtime.thread("poison")
         run = thread.run()
         assert (run.status, [error.code for error in run.errors]) == ("error", ["ERR_POISON"])
-        assert sorted(await texts(thread, "tool")) == ["B", "Canceled: the run was canceled."]
+        assert sorted(await texts(thread, "tool")) == ["B", "Canceled: the run failed before this call had ended."]
         await park(path, system, Poisoned("again"))  # with nothing to give up, it changes nothing
         again = (await open_again(runtime, thread)).run()
         assert again == run.model_copy(update={"timestamp": again.timestamp})

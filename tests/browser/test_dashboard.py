@@ -220,6 +220,12 @@ async def test_on_a_phone_there_is_one_thing_at_a_time(
         await visitor.open(gateway, address)
         await expect(page.get_by_role("main")).not_to_be_empty()
         assert await page.evaluate("document.documentElement.scrollWidth") == 390, address
+    long = create(http, agency, *[calls(("no_such_tool", {})) for _ in range(6)], say("seen"))
+    finished(http, agency, long)
+    await visitor.open(gateway, link(agency, long, "events"))
+    await expect(page.get_by_role("row").nth(1)).to_be_visible()
+    data = await page.get_by_role("columnheader", name="Data").bounding_box()
+    assert data is not None and data["width"] > 140, "also if there are more rows than the screen shows"
 
 
 # Talking.

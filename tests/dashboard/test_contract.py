@@ -270,6 +270,8 @@ def test_the_page_of_old_sends_no_calls_with_a_refusal(http: httpx.Client, agenc
         {"decision": "always", "reason": "trusted"},
         {"decision": "deny", "content": "done by hand"},
         {"decision": "edit", "args": {}, "surprise": 1},
+        {"type": "approve"},
+        {"decision": "perhaps"},
     ],
 )
 def test_what_a_decision_does_not_have_is_refused_not_overlooked(
@@ -280,6 +282,7 @@ def test_what_a_decision_does_not_have_is_refused_not_overlooked(
     call = finished(http, agency, thread)["meta"]["pendingToolCalls"][0]
     answer = http.post(f"/agency/{agency}/agent/{thread}/approve", json={"decisions": {call["id"]: decision}})
     assert_problem(answer, 400, "ERR_INVALID_INPUT")
+    assert "tag" not in answer.json()["detail"], "that is a word of a library"
     assert finished(http, agency, thread)["status"] == "paused"
     assert noted(ledger) == []
 

@@ -83,6 +83,7 @@ async def test_what_is_wrong_or_comes_at_the_wrong_time_changes_nothing(tmp_path
             ({"files": {"relative": "x"}}, 'begins with "/"'),
             ({"files": {"/none.md": None}}, "no file '/none.md' to delete"),
             ({"todos": [{"status": "pending"}]}, "list of {content, status}"),
+            ({"todos": [{"content": "x", "status": "later"}]}, "one of pending, in_progress, completed"),
             ({}, "name what to change: todos, files"),
         ):
             with pytest.raises(InvalidInput, match=problem):

@@ -28,7 +28,7 @@ from agency.turn import Limits, TurnMachine
 from agency.turn import effects as fx
 from agency.turn import outcomes as out
 from agency.turn.batch import distinct
-from agency.turn.machine import INTERRUPTED
+from agency.turn.machine import ABORTED, INTERRUPTED
 from agency.turn.modes import ModeName
 from agency.turn.replies import HANDED_IN
 from tests.support.turn_driver import (
@@ -307,7 +307,8 @@ class AnyOrder(RuleBasedStateMachine):
         if not isinstance(given, (fx.CallSettled, fx.CallsDecided, fx.PauseRequested, fx.ResumeRequested)):
             self.request, self.lost = None, False
         if isinstance(given, (fx.RunCanceled, fx.RunAborted, fx.RunInterrupted)):
-            instead = INTERRUPTED if isinstance(given, fx.RunInterrupted) else out.Canceled()
+            stopped = {fx.RunInterrupted: INTERRUPTED, fx.RunAborted: ABORTED}
+            instead = stopped.get(type(given), out.Canceled())
             self.expected |= self.batch.called_off(instead) if self.batch is not None else {}
             self.batch = self.withdrawn = None
             self.gap = True

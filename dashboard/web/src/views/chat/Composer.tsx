@@ -72,7 +72,7 @@ export function Composer({ store, active }: { store: ThreadStore; active: boolea
           rows={1}
           aria-label="Message"
           enterKeyHint="send"
-          placeholder={active ? "Add to the run in progress …" : "Write a message …"}
+          placeholder={active ? "Add to the run …" : "Write a message …"}
           value={text}
           onChange={(event) => setText(event.target.value)}
           onKeyDown={(event) => {

@@ -178,11 +178,11 @@ function OfCall({ agency, thread, event: { seq, type, data } }: ThreadViewProps 
   return type === "agent.error" ? <EventTraces agency={agency} thread={thread} seq={seq} /> : null;
 }
 
-/** In the place of the rows that are scrolled out of sight. */
+/** In the place of the rows that are scrolled out of sight. It spans no columns: a phone shows three of the five, and the table would make room for the others. */
 function Space({ height }: { height: number }) {
   return height > 0 ? (
     <tr>
-      <td colSpan={5} style={{ height }} />
+      <td style={{ height }} />
     </tr>
   ) : null;
 }
