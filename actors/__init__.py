@@ -6,7 +6,7 @@ from actors.cluster.agency_handle import AgencyHandle
 from actors.cluster.cluster import Cluster, place_of
 from actors.cluster.thread_handle import ThreadHandle
 from actors.settings import Settings
-from actors.status import HostStatus, Metrics, NodeStatus, Readiness, Status
+from actors.status import HostStatus, Metrics, NodeStatus, RayInUse, Readiness, Status
 
 __all__ = [
     "AgencyHandle",
@@ -14,6 +14,7 @@ __all__ = [
     "HostStatus",
     "Metrics",
     "NodeStatus",
+    "RayInUse",
     "Readiness",
     "Settings",
     "Status",

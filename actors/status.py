@@ -88,7 +88,39 @@ class Metrics(Wire):
     """Threads that sleep until a certain time."""
 
 
+class RayInUse(Wire):
+    """The Ray that a process has joined."""
+
+    address: str
+    local: bool
+    """Whether it was started for this installation, on this machine."""
+    owner: str
+    """The user whose process listens at the address; empty if that is another machine's."""
+    reason: str
+    """Why this one was joined."""
+    folder_problem: str
+    """How other users of this machine can get into the folder of its sockets and logs; empty if they cannot."""
+    open_ports: tuple[str, ...]
+    """Where its processes on this machine listen beyond loopback."""
+
+    @property
+    def whose(self) -> str:
+        """In words: where it runs, and for whom."""
+        if self.local:
+            return f"local, of {self.owner}"
+        return f"of {self.owner}, on this machine" if self.owner else "on another machine"
+
+    @property
+    def remedy(self) -> str:
+        """What keeps others out."""
+        if self.local:
+            return "agency down, then agency serve starts one that others cannot reach"
+        return "start it as the guide to clusters says: with --temp-dir in a folder for you alone, behind a firewall"
+
+
 class Status(Wire):
+    ray: RayInUse | None = None
+    """What the process that was asked has joined."""
     nodes: tuple[NodeStatus, ...]
     hosts: tuple[HostStatus, ...]
     agencies: tuple[str, ...]

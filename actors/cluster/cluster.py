@@ -34,6 +34,7 @@ from actors.cluster import local_ray, preflight
 from actors.cluster.agency_handle import AgencyHandle
 from actors.cluster.connection import Connection, check_within
 from actors.cluster.noted import remove_note, write_note
+from actors.cluster.ray_in_use import ray_in_use, tell
 from actors.cluster.thread_handle import ThreadHandle
 from actors.directory.directory import Directory
 from actors.feeds.agency_watcher import AgencySubscription
@@ -41,7 +42,7 @@ from actors.feeds.host_feed import NumberedEvent
 from actors.feeds.watcher import Subscription
 from actors.sealing import seal
 from actors.settings import Settings, load_system, settings
-from actors.status import Metrics, Readiness, Status
+from actors.status import Metrics, RayInUse, Readiness, Status
 from agency.api.bodies import ServerLog
 from agency.api.tenancy import AgencyInfo
 from agency.backoff import Backoff
@@ -66,8 +67,9 @@ GRANT_CHARS = 10_000
 
 
 class Cluster:
-    def __init__(self, configured: Settings, directory: Handle) -> None:
+    def __init__(self, configured: Settings, directory: Handle, why_this_ray: str = "") -> None:
         self.settings = configured
+        self._why_this_ray = why_this_ray
         self._connection = Connection(configured, directory)
         self._places: dict[str, str] = {}
 
@@ -90,7 +92,7 @@ class Cluster:
             built = await asyncio.to_thread(build.fingerprint, *told)
             sealed = await asyncio.to_thread(seal, wanted.data_dir, keys)
             wanted = wanted.model_copy(update={"build": built, "environment": sealed})
-        await asyncio.to_thread(local_ray.join, wanted, start=start, withheld=keys.keys())
+        why = await asyncio.to_thread(local_ray.join, wanted, start=start, withheld=keys.keys())
         if start:
             wanted = shipping.for_hosts(wanted)
         directory, running = await _described(wanted, start=start)
@@ -106,7 +108,14 @@ class Cluster:
                 )
         if start:
             await asyncio.to_thread(write_note, running)
-        return cls(running, directory)
+        joined = cls(running, directory, why)
+        if start:
+            tell(await joined.ray())
+        return joined
+
+    async def ray(self) -> RayInUse:
+        """The Ray that this process has joined: which, whose, why, and what others can reach of it."""
+        return await asyncio.to_thread(ray_in_use, self.settings.data_dir, self._why_this_ray)
 
     async def close(self) -> None:
         """Let go of it; everything goes on."""
@@ -130,7 +139,7 @@ class Cluster:
 
     async def status(self) -> Status:
         status: Status = await self.caller.ask_directory("status")
-        return status
+        return status.model_copy(update={"ray": await self.ray()})
 
     async def metrics(self) -> Metrics:
         """Figures: what has happened since the directory began, and how much there is now."""

@@ -1,7 +1,9 @@
-"""Joining Ray: the cluster that was named, the one that runs on this machine, or a local one that is started here.
+"""Joining Ray: the cluster that was named, one that this user has started on this machine, or a local one that is
+started here.
 
 A local Ray is a process of its own, so what lives in it outlives the process that started it. Its address, its process
-id and the token that it asks for are in `ray/ray.json` below the data folder; `stop` ends exactly that one.
+id and the token that it asks for are in `ray/ray.json` below the data folder; `stop` ends exactly that one. It listens
+on loopback only, and its sockets and logs are in a folder that only this user can enter.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +26,29 @@ import psutil
 import ray
 from filelock import FileLock
 from pydantic import ValidationError
+from ray._private import ray_constants
 from ray._raylet import Config  # type: ignore[attr-defined]  # Ray's only way to see RAY_AUTH_MODE after its import
 from ray.exceptions import RuntimeEnvSetupError
 
 from actors import shipping
 from actors.address import Files
+from actors.cluster import ray_head
+from actors.cluster.listeners import listens_on_loopback
+from actors.cluster.private import make_private
+from actors.cluster.running_ray import CURRENT, running_ray
 from actors.settings import Settings
 from agency.errors import DefinitionError, NotFound, Unavailable
 from agency.wire import Wire
 
+log = logging.getLogger(__name__)
+
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 MARK = "AGENCY_LOCAL_RAY"
-CURRENT = "ray_current_cluster"  # where Ray itself notes its address
+
+PLACE = "/tmp/agency-ray-"
+"""How the path of its folder begins. A socket's path has at most 107 bytes, of which Ray takes 68 below this folder, so
+neither the data folder nor TMPDIR is short enough. `XDG_RUNTIME_DIR` goes away when the user logs out."""
 
 
 class LocalRay(Wire):
@@ -48,8 +60,15 @@ class LocalRay(Wire):
     token: str
     """The file with the token that it asks for."""
     temp_dir: str
+    """Its folder, which only we can enter; what Ray makes is below it."""
     mark: str
     """In the environment of its processes, so that a session with a reused pid is not taken for it."""
+
+    @property
+    def session_dir(self) -> Path:
+        """Where its sockets and logs are."""
+        below = _rays_folder(self.temp_dir)
+        return ((below if below.exists() else Path(self.temp_dir)) / "session_latest").resolve()
 
     @property
     def processes(self) -> list[int]:
@@ -57,36 +76,47 @@ class LocalRay(Wire):
         return found if any(_is_marked(pid, self.mark) for pid in found) else []  # titles overwrite some environments
 
 
-def join(settings: Settings, *, start: bool = True, withheld: Collection[str] = ()) -> None:
-    """Connect this process to Ray, starting one if there is none and `start` says so. The variables that are withheld
-    are not in the environment of what it starts. A Ray that we did not start is sent the code of what starts there."""
+def join(settings: Settings, *, start: bool = True, withheld: Collection[str] = ()) -> str:
+    """Connect this process to Ray, starting one if there is none and `start` says so; return why it is this one. The
+    variables that are withheld are not in the environment of what it starts. A Ray that we did not start is sent the
+    code of what starts there."""
     if ray.is_initialized():
-        return
+        return "this process had joined it before"
     code = shipping.runtime_env(settings) if start else None
-    address = settings.ray_address or os.environ.get("RAY_ADDRESS") or None
-    if address is None:
-        if start:
-            Files(settings.data_dir).prepare()
-            _folder(settings.data_dir).mkdir(exist_ok=True)
-        with _alone(settings.data_dir):
-            running = find(settings.data_dir)
-            if running is not None:
-                address, code = running.address, None
-                _use_token(Path(running.token))
-            elif not _join_running(settings, code):
-                if not start:
-                    raise NotFound(f"nothing runs here: neither a local Ray of {settings.data_dir} nor another")
-                address, code = _start(settings, withheld).address, None
-    else:
+    if (by_name := named(settings)) is not None:
+        address, why = by_name
         _use_home_token()
-    if address is not None:
         _connect(address, settings, code)
+        return why
+    if start:
+        Files(settings.data_dir).prepare()
+        _folder(settings.data_dir).mkdir(exist_ok=True)
+    with _alone(settings.data_dir):
+        local, why = find(settings.data_dir), f"it was started for {settings.data_dir}"
+        if local is None and (address := _running()):
+            _use_home_token()
+            _connect(address, settings, code)
+            return "you have started it on this machine"
+        if local is None and not start:
+            raise NotFound(f"nothing runs here: neither a local Ray of {settings.data_dir} nor another of yours")
+        if local is None:
+            local, why = _start(settings, withheld), "no other Ray was named, and none of yours ran"
+        _use_token(Path(local.token))
+    _connect(local.address, settings, None)
+    return why
 
 
 def address_of_another(settings: Settings) -> str | None:
     """The Ray that would be joined, if it is one that we did not start."""
-    named = settings.ray_address or os.environ.get("RAY_ADDRESS")
-    return named or (None if find(settings.data_dir) is not None else _running())
+    if (by_name := named(settings)) is not None:
+        return by_name[0]
+    return None if find(settings.data_dir) is not None else _running()
+
+
+def named(settings: Settings) -> tuple[str, str] | None:
+    """The Ray that was named, and by what. `auto` is Ray's word for any that is noted on this machine, and no name."""
+    told = {"the settings name it": settings.ray_address, "RAY_ADDRESS names it": os.environ.get("RAY_ADDRESS")}
+    return next(((address, why) for why, address in told.items() if address and address != "auto"), None)
 
 
 def stop(data_dir: Path) -> bool:
@@ -111,13 +141,14 @@ def stop(data_dir: Path) -> bool:
 
 def _connect(address: str, settings: Settings, code: dict[str, Any] | None) -> None:
     try:
-        ray.init(
-            address=address,
-            namespace=settings.namespace,
-            runtime_env=code,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with _taken_as_it_is(address):
+            ray.init(
+                address=address,
+                namespace=settings.namespace,
+                runtime_env=code,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     except RuntimeEnvSetupError as error:
         folder = code["working_dir"] if code is not None else ""
         raise DefinitionError(
@@ -128,20 +159,31 @@ def _connect(address: str, settings: Settings, code: dict[str, Any] | None) -> N
         raise Unavailable(f"cannot join Ray at {address}: {error}") from error
 
 
-def _join_running(settings: Settings, code: dict[str, Any] | None) -> bool:
-    """Join the cluster that a person has started on this machine, as by `ray start --head`."""
-    address = _running()
-    if address is None:
-        return False
-    _use_home_token()
-    _connect(address, settings, code)
-    return True
+@contextmanager
+def _taken_as_it_is(address: str) -> Iterator[None]:
+    """Ray takes a loopback address for this machine's address on the network, unless it is for one machine only; a Ray
+    that listens on loopback is not found there."""
+    for_network = ray_constants.ENABLE_RAY_CLUSTER
+    if listens_on_loopback(address):
+        ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = for_network
 
 
 def _running() -> str | None:
-    current = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / CURRENT
-    address = current.read_text().strip() if current.exists() else ""
-    return address if listens(address) else None
+    """The cluster that this user has started on this machine, as by `ray start --head`."""
+    found = running_ray()
+    if found is None:
+        return None
+    if found.refusal:
+        log.warning(
+            "the Ray at %s is not joined, because %s; if you mean it, say --ray-address %s, or set AGENCY_RAY_ADDRESS",
+            *(found.address, found.refusal, found.address),
+        )
+        return None
+    return found.address
 
 
 def listens(address: str) -> bool:
@@ -165,10 +207,11 @@ def _start(settings: Settings, withheld: Collection[str]) -> LocalRay:
         with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_hex(32))
     _use_token(token)
-    temp = Path(f"/tmp/agency-ray-{secrets.token_hex(4)}")  # a socket's path must be short
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port=0"]
-    command += [f"--include-dashboard={str(settings.ray_dashboard).lower()}", "--disable-usage-stats"]
-    command += [f"--temp-dir={temp}", f"--ray-client-server-port={_free_port()}"]
+    temp = make_private(PLACE)
+    command = [sys.executable, ray_head.__file__, "start", "--head", "--block", f"--temp-dir={_rays_folder(temp)}"]
+    command += ["--port=0", "--dashboard-agent-listen-port=0", "--disable-usage-stats"]
+    command += [f"--include-dashboard={str(settings.ray_dashboard).lower()}"]
+    command += ["--no-monitor", "--include-log-monitor=false"]  # for autoscaling, and for drivers that print logs
     with (folder / "ray.log").open("wb") as out:
         mark = secrets.token_hex(8)
         process = subprocess.Popen(
@@ -183,8 +226,9 @@ def _start(settings: Settings, withheld: Collection[str]) -> LocalRay:
     (folder / "ray.json").write_text(started.model_dump_json())  # at once: whatever happens to us, it can be stopped
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        if (temp / CURRENT).exists() and "Ray runtime started" in (folder / "ray.log").read_text():
-            started = started.model_copy(update={"address": (temp / CURRENT).read_text().strip()})
+        current = _rays_folder(temp) / CURRENT
+        if current.exists() and "Ray runtime started" in (folder / "ray.log").read_text():
+            started = started.model_copy(update={"address": current.read_text().strip()})
             (folder / "ray.json").write_text(started.model_dump_json())
             process.returncode = 0  # it is meant to outlive us
             return started
@@ -249,10 +293,9 @@ def session(leader: int) -> list[int]:
     return found
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+def _rays_folder(temp_dir: str | Path) -> Path:
+    """Ray's own folder. Earlier releases had none around it."""
+    return Path(temp_dir) / "ray"
 
 
 # Ray asks for a token, ours or that in the home folder.

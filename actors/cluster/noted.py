@@ -11,6 +11,7 @@ import ray
 from pydantic import ValidationError
 
 from actors.cluster import local_ray
+from actors.cluster.listeners import owner_of
 from actors.settings import Settings
 from agency.wire import Wire
 
@@ -18,11 +19,14 @@ from agency.wire import Wire
 class InstallationNote(Wire):
     namespace: str
     ray_address: str
+    ray_owner: str = ""
+    """The user whose process listened there, if that is this machine. Another's has the port of a Ray that ended."""
 
 
 def write_note(settings: Settings) -> None:
     """Note what this process has joined. A folder that cannot be written keeps nothing from running."""
-    made = InstallationNote(namespace=settings.namespace, ray_address=ray.get_runtime_context().gcs_address)
+    address = ray.get_runtime_context().gcs_address
+    made = InstallationNote(namespace=settings.namespace, ray_address=address, ray_owner=owner_of(address))
     place = _place(settings.data_dir)
     with suppress(OSError):
         fresh = place.with_suffix(f".{os.getpid()}")
@@ -44,10 +48,14 @@ def where_it_runs(settings: Settings) -> Settings:
     found: dict[str, object] = {}
     if "AGENCY_NAMESPACE" not in os.environ:
         found["namespace"] = note.namespace
-    named = settings.ray_address or os.environ.get("RAY_ADDRESS")
-    if not named and local_ray.find(settings.data_dir) is None and local_ray.listens(note.ray_address):
+    if local_ray.named(settings) is None and local_ray.find(settings.data_dir) is None and _still_runs(note):
         found["ray_address"] = note.ray_address
     return settings.model_copy(update=found)
+
+
+def _still_runs(note: InstallationNote) -> bool:
+    known = not note.ray_owner or owner_of(note.ray_address) == note.ray_owner
+    return known and local_ray.listens(note.ray_address)
 
 
 def _place(data_dir: Path) -> Path:

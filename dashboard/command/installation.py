@@ -11,27 +11,28 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agency.errors import InvalidInput, NotFound
-from dashboard.command.terminal.console import AsJson, DataDir, System, app, err, out, print_json
+from dashboard.command.terminal.console import AsJson, DataDir, RayAddress, System, app, err, out, print_json
 from dashboard.gateway.discovery import is_running, running_gateways, stop
 
 if TYPE_CHECKING:
-    from actors import Settings, Status
+    from actors import RayInUse, Settings, Status
 
 DEMO = "dashboard.demo:system"
 GENERAL = "dashboard.general:system"
 STOP_SECONDS = 10.0
 
 
-def installation(data_dir: Path | None, system: str = DEMO) -> Settings:
+def installation(data_dir: Path | None, system: str = DEMO, ray_address: str | None = None) -> Settings:
     """The settings of an installation, from options and environment. Only a command that starts it needs `system`."""
     from actors.settings import settings
 
-    given: dict[str, object] = {} if data_dir is None else {"data_dir": data_dir}
-    return settings(system=system, **given)
+    options = {"data_dir": data_dir, "ray_address": ray_address}
+    return settings(system=system, **{name: value for name, value in options.items() if value is not None})
 
 
 def chosen(system: str | None, *, demo: bool = False, model: str | None = None) -> str:
@@ -62,22 +63,24 @@ def introduce(system: str, model: str | None = None) -> None:
 
 
 @app.command()
-def up(system: System = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def up(
+    system: System = None, data_dir: DataDir = None, ray_address: RayAddress = None, as_json: AsJson = False
+) -> None:
     """Start an installation without a gateway: Ray, if none runs, and the hosts. Both outlive this command."""
-    asyncio.run(_show(installation(data_dir, chosen(system)), start=True, as_json=as_json))
+    asyncio.run(_show(installation(data_dir, chosen(system), ray_address), start=True, as_json=as_json))
 
 
 @app.command()
-def status(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Show what runs: nodes, hosts, and the number of threads in memory."""
-    asyncio.run(_show(_running(data_dir), start=False, as_json=as_json))
+def status(data_dir: DataDir = None, ray_address: RayAddress = None, as_json: AsJson = False) -> None:
+    """Show what runs: which Ray, nodes, hosts, and the number of threads in memory."""
+    asyncio.run(_show(_running(data_dir, ray_address), start=False, as_json=as_json))
 
 
-def _running(data_dir: Path | None) -> Settings:
+def _running(data_dir: Path | None, ray_address: str | None) -> Settings:
     """What runs in a data folder, by the folder alone."""
     from actors.cluster.noted import where_it_runs
 
-    return where_it_runs(installation(data_dir))
+    return where_it_runs(installation(data_dir, ray_address=ray_address))
 
 
 async def _show(wanted: Settings, *, start: bool, as_json: bool) -> None:
@@ -95,6 +98,8 @@ def _print(running: Settings, found: Status) -> None:
     out.print(f"[bold]{running.system}[/] in {running.data_dir}", highlight=False)
     for gateway in running_gateways(running.data_dir):
         out.print(f"gateway {gateway.url} (process {gateway.pid})", highlight=False)
+    if found.ray is not None:
+        print_ray(found.ray)
     out.print(f"{found.awake} threads awake, {found.hibernated} hibernated")
     for node in found.nodes:
         if node.problem:
@@ -109,10 +114,20 @@ def _print(running: Settings, found: Status) -> None:
     out.print(table)
 
 
+def print_ray(joined: RayInUse, to: Console = out, indent: str = "") -> None:
+    """Which Ray was joined, whose it is and why, and what of it others can reach."""
+    to.print(Text(f"{indent}Ray {joined.address} ({joined.whose}): {joined.reason}"), soft_wrap=True)
+    if joined.open_ports:
+        to.print(Text(f"{indent}Ray listens beyond loopback: {', '.join(joined.open_ports)}"), soft_wrap=True)
+    if joined.folder_problem:
+        told = f"{indent}! other users can reach the sockets and logs of Ray: {joined.folder_problem}; {joined.remedy}"
+        to.print(Text(told, "yellow"), soft_wrap=True)
+
+
 @app.command()
-def down(data_dir: DataDir = None) -> None:
+def down(data_dir: DataDir = None, ray_address: RayAddress = None) -> None:
     """Stop what `serve` and `up` started: gateways, hosts and a local Ray. The next start continues every run."""
-    wanted = _running(data_dir)
+    wanted = _running(data_dir, ray_address)
     gateways = _stop_gateways(wanted.data_dir)
     if asyncio.run(_stop_hosts(wanted)) or gateways:
         err.print("stopped; the next start continues every run")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashboard.command.installation import DEMO, GENERAL, chosen, installation, introduce
-from dashboard.command.terminal.console import DataDir, IsDemo, System, app, err
+from dashboard.command.installation import DEMO, GENERAL, chosen, installation, introduce, print_ray
+from dashboard.command.terminal.console import DataDir, IsDemo, RayAddress, System, app, err
 
 if TYPE_CHECKING:
     from actors import Cluster, Settings
@@ -26,6 +26,7 @@ def serve(
         int | None, typer.Option(help="The port to listen on; 0 takes a free one. [dim]Default: 8000[/]")
     ] = None,
     data_dir: DataDir = None,
+    ray_address: RayAddress = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a secret.")] = False,
     demo: IsDemo = False,
 ) -> None:
@@ -48,7 +49,7 @@ def serve(
     from dashboard.gateway.server import Gateway
 
     os.environ.pop("AGENCY_SECRET", None)  # only the gateway needs it, and hosts run code of other people
-    wanted = installation(data_dir, chosen(system, demo=demo))
+    wanted = installation(data_dir, chosen(system, demo=demo), ray_address)
     quiet = err.is_terminal and "AGENCY_LOG_LEVEL" not in os.environ  # a person wants the address, not each request
     logs.set_up("WARNING" if quiet else wanted.log_level)
     agents = load_system(wanted)  # so that an error in it shows before anything starts
@@ -62,7 +63,9 @@ async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:
         await _add_demo_thread(cluster)
     elif wanted.system == GENERAL and not await cluster.agencies(limit=1):
         await cluster.create_agency("Default", agency_id="default")
-    err.print(f"\n  dashboard  [bold]{url}[/]\n  API        {url}/openapi.json\n", highlight=False)
+    err.print(f"\n  dashboard  [bold]{url}[/]\n  API        {url}/openapi.json", highlight=False)
+    print_ray(await cluster.ray(), err, "  ")
+    err.print()
     err.print("  [dim]Ctrl-C ends the gateway; threads go on. `agency down` stops everything.[/]\n", highlight=False)
 
 

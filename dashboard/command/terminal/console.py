@@ -74,6 +74,15 @@ DataDir = Annotated[
         help="The folder that keeps all data. [dim]Default: AGENCY_DATA_DIR, else ./data[/]", show_default=False
     ),
 ]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        help="The Ray cluster to join, as [bold]host:port[/]. [dim]Default: AGENCY_RAY_ADDRESS or RAY_ADDRESS, else one "
+        "that you have started on this machine, else a local one, which is started[/]",
+        show_default=False,
+    ),
+]
 IsDemo = Annotated[bool, typer.Option("--demo", help="The offline demo, though a model's key is set.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
