@@ -93,10 +93,13 @@ def join(settings: Settings, *, start: bool = True, withheld: Collection[str] = 
         _folder(settings.data_dir).mkdir(exist_ok=True)
     with _alone(settings.data_dir):
         local, why = find(settings.data_dir), f"it was started for {settings.data_dir}"
-        if local is None and (address := _running()):
+        running = running_ray() if local is None else None
+        if running is not None and not running.refusal:
             _use_home_token()
-            _connect(address, settings, code)
-            return "you have started it on this machine"
+            _connect(running.address, settings, code)
+            return f"you have started it on this machine, as {running.note} says"
+        if running is not None:
+            log.warning("the Ray at %s is not joined: %s; %s", running.address, running.refusal, running.remedy)
         if local is None and not start:
             raise NotFound(f"nothing runs here: neither a local Ray of {settings.data_dir} nor another of yours")
         if local is None:
@@ -110,7 +113,8 @@ def address_of_another(settings: Settings) -> str | None:
     """The Ray that would be joined, if it is one that we did not start."""
     if (by_name := named(settings)) is not None:
         return by_name[0]
-    return None if find(settings.data_dir) is not None else _running()
+    running = running_ray() if find(settings.data_dir) is None else None
+    return running.address if running is not None and not running.refusal else None
 
 
 def named(settings: Settings) -> tuple[str, str] | None:
@@ -170,20 +174,6 @@ def _taken_as_it_is(address: str) -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = for_network
-
-
-def _running() -> str | None:
-    """The cluster that this user has started on this machine, as by `ray start --head`."""
-    found = running_ray()
-    if found is None:
-        return None
-    if found.refusal:
-        log.warning(
-            "the Ray at %s is not joined, because %s; if you mean it, say --ray-address %s, or set AGENCY_RAY_ADDRESS",
-            *(found.address, found.refusal, found.address),
-        )
-        return None
-    return found.address
 
 
 def listens(address: str) -> bool:

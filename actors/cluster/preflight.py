@@ -18,8 +18,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors import build, shipping
 from actors.answers import reason_of
 from actors.cluster import local_ray
+from actors.cluster.ray_in_use import ray_in_use
 from actors.sealing import seal, unseal
 from actors.settings import Settings, load_system
+from actors.status import RayInUse
 from agency.define.system import AgentSystem
 from agency.errors import AgencyError, Unavailable
 
@@ -42,13 +44,15 @@ async def problems_of(settings: Settings) -> Mapping[str, str]:
     return dict(zip(nodes, found, strict=True))
 
 
-async def try_nodes(settings: Settings, system: AgentSystem) -> Mapping[str, str]:
-    """The same of a cluster that this process has not joined, where nothing is started, with the keys that are here."""
+async def try_nodes(settings: Settings, system: AgentSystem) -> tuple[RayInUse, Mapping[str, str]]:
+    """The same of a cluster that this process has not joined, where nothing is started, with the keys that are here;
+    and which Ray that is."""
     keys = build.environment(build.references(system, settings.providers))
     sealed = seal(settings.data_dir, keys) if settings.data_dir.is_dir() else ""
-    await asyncio.to_thread(local_ray.join, settings)
+    why = await asyncio.to_thread(local_ray.join, settings)
     try:
-        return await problems_of(shipping.for_hosts(settings.model_copy(update={"environment": sealed})))
+        joined = await asyncio.to_thread(ray_in_use, settings.data_dir, why)
+        return joined, await problems_of(shipping.for_hosts(settings.model_copy(update={"environment": sealed})))
     finally:
         ray.shutdown()
 

@@ -16,7 +16,7 @@ HOOK = "RAY_START_HOOK"
 
 def on_loopback(node: Any, head: bool) -> None:
     """What Ray calls with the parameters of the node that it is about to start."""
-    from ray._common.network_utils import get_localhost_ip
+    from ray._raylet import get_localhost_ip  # type: ignore[attr-defined]  # Ray's
 
     del os.environ[HOOK]  # it is not for Rays that tools start
     node.node_ip_address = node.node_name = get_localhost_ip()
@@ -28,4 +28,4 @@ if __name__ == "__main__":
 
     sys.path.pop(0)  # the folder of this file, which is no place to import from
     os.environ[HOOK] = "__main__.on_loopback"
-    main()
+    main()  # type: ignore[no-untyped-call]  # Ray's

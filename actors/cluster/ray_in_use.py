@@ -20,18 +20,18 @@ log = logging.getLogger(__name__)
 
 
 def ray_in_use(data_dir: Path, reason: str) -> RayInUse:
-    """What is joined now. It takes some hundredths of a second, and looks at this machine only."""
+    """What this process has joined. It takes some hundredths of a second."""
     address = ray.get_runtime_context().gcs_address
-    session = _session()
     local = local_ray.find(data_dir)
-    return RayInUse(
-        address=address,
-        local=local is not None and local.address == address,
-        owner=owner_of(address),
-        reason=reason,
-        folder_problem=folder_problem(session),
-        open_ports=open_ports(_processes(session.name)),
-    )
+    return _looked_at(address, _session(), reason, local=local is not None and local.address == address)
+
+
+def local_ray_of(data_dir: Path) -> RayInUse | None:
+    """The local Ray of a data folder, if it runs, without joining it."""
+    found = local_ray.find(data_dir)
+    if found is None:
+        return None
+    return _looked_at(found.address, found.session_dir, f"it was started for {data_dir}", local=True)
 
 
 def tell(joined: RayInUse) -> None:
@@ -43,9 +43,15 @@ def tell(joined: RayInUse) -> None:
         log.warning("Ray listens beyond loopback: %s; %s", ", ".join(joined.open_ports), joined.remedy)
 
 
-def folder_problem(session: Path) -> str:
-    """How other users can get into the folder of a session, or have done so."""
-    return who_can_enter(session) or next(_links(session), "")
+def _looked_at(address: str, session: Path, reason: str, *, local: bool) -> RayInUse:
+    return RayInUse(
+        address=address,
+        local=local,
+        owner=owner_of(address),
+        reason=reason,
+        folder_problem=who_can_enter(session) or next(_links(session), ""),
+        open_ports=open_ports(_processes(session.name)),
+    )
 
 
 def _session() -> Path:

@@ -34,6 +34,11 @@ class RunningRay:
     refusal: str
     """Why it is not joined; empty if it is this user's."""
 
+    @property
+    def remedy(self) -> str:
+        """How to join it all the same."""
+        return f"if you mean it, say --ray-address {self.address}, or set AGENCY_RAY_ADDRESS"
+
 
 def running_ray() -> RunningRay | None:
     """The Ray that is noted on this machine, if it runs."""

@@ -29,12 +29,12 @@ from agency.thread.openings import try_openings
 from agency.wire import Wire
 from dashboard.command.installation import chosen
 from dashboard.command.installation import installation as settings_of
-from dashboard.command.terminal.console import AsJson, DataDir, SystemOption, app, out, print_json
+from dashboard.command.terminal.console import AsJson, DataDir, RayAddress, SystemOption, app, out, print_json
 from dashboard.command.terminal.targets import data_folder
 from dashboard.gateway.discovery import running_gateways
 
 if TYPE_CHECKING:
-    from actors import Settings
+    from actors import RayInUse, Settings
 
 State = Literal["ok", "warning", "missing"]
 MARKS: dict[State, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
@@ -70,10 +70,11 @@ class DoctorReport(Wire):
 def doctor(
     system: SystemOption = None,
     data_dir: DataDir = None,
+    ray_address: RayAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Check what running agents needs, and say what is missing. [dim]Exits with 1 if anything needed is missing.[/]"""
-    report = DoctorReport(findings=tuple(examine(data_folder(data_dir), chosen(system))))
+    report = DoctorReport(findings=tuple(examine(data_folder(data_dir), chosen(system), ray_address)))
     if as_json:
         print_json(report)
     else:
@@ -89,7 +90,7 @@ def _print(finding: Finding) -> None:
         out.print(Text(f"{'':<20}→ {finding.to_do}", style), soft_wrap=True)
 
 
-def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
+def examine(data_dir: Path, reference: str, ray_address: str | None) -> Iterator[Finding]:
     yield python()
     yield ray_package()
     yield memory()
@@ -98,9 +99,10 @@ def examine(data_dir: Path, reference: str) -> Iterator[Finding]:
     yield open_files()
     yield folder(data_dir)
     yield installation(data_dir)
+    yield from local_ray_in_use(data_dir)
     yield port()
     try:
-        wanted = settings_of(data_dir, reference)
+        wanted = settings_of(data_dir, reference, ray_address)
         configured = wanted.providers
         system = load_system(reference, wanted.python_path, configured)
     except DefinitionError as error:
@@ -224,18 +226,51 @@ def _served(gateways: str, url: str) -> Finding:
     return Finding(what="installation", state="ok", found=f"is served at {gateways}")
 
 
+def local_ray_in_use(data_dir: Path) -> Iterator[Finding]:
+    """The local Ray, if it runs."""
+    if (data_dir / "ray" / "ray.json").exists():
+        from actors.cluster.ray_in_use import local_ray_of
+
+        found = local_ray_of(data_dir)
+        if found is not None:
+            yield from what_others_reach(found)
+
+
+def what_others_reach(joined: RayInUse) -> Iterator[Finding]:
+    """Which Ray is in use, and what of it other users of this machine and other machines can reach."""
+    beyond = ", ".join(joined.open_ports)
+    if joined.local and joined.open_ports:
+        found = f"{joined.address} listens beyond loopback: {beyond}"
+        yield Finding(what="Ray in use", state="warning", found=found, to_do=joined.remedy)
+    else:
+        ports = "; it listens on loopback only" if joined.local else ""
+        ports = f"; a firewall has to keep others from {beyond}" if beyond else ports
+        found = f"{joined.address} ({joined.whose}): {joined.reason}{ports}"
+        yield Finding(what="Ray in use", state="ok", found=found)
+    if joined.folder_problem:
+        found = f"other users can reach its sockets and logs: {joined.folder_problem}"
+        yield Finding(what="Ray's folder", state="warning", found=found, to_do=joined.remedy)
+    else:
+        yield Finding(what="Ray's folder", state="ok", found="only you can enter it")
+
+
 def cluster_nodes(wanted: Settings, system: AgentSystem) -> Iterator[Finding]:
     """Whether the nodes of a Ray that a person has started can import the agents. A local Ray runs what runs here."""
     from actors.cluster import local_ray, preflight
+    from actors.cluster.running_ray import running_ray
 
-    address = local_ray.address_of_another(wanted)
-    if address is None:
+    if local_ray.address_of_another(wanted) is None:
+        running = None if local_ray.find(wanted.data_dir) else running_ray()
+        if running is not None:
+            found = f"{running.address} is not joined: {running.refusal}"
+            yield Finding(what="another Ray", state="warning", found=found, to_do=running.remedy)
         return
     try:
-        problems = asyncio.run(preflight.try_nodes(wanted, system))
+        joined, problems = asyncio.run(preflight.try_nodes(wanted, system))
     except AgencyError as error:
         yield Finding(what="Ray cluster", state="missing", found=str(error), to_do="start it: ray start --head")
         return
+    yield from what_others_reach(joined)
     for node, problem in problems.items():
         todo = (
             "install the same packages there; AGENCY_SHIP_CODE=on sends the folder with your agents" if problem else ""

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -99,7 +98,7 @@ def _print(running: Settings, found: Status) -> None:
     for gateway in running_gateways(running.data_dir):
         out.print(f"gateway {gateway.url} (process {gateway.pid})", highlight=False)
     if found.ray is not None:
-        print_ray(found.ray)
+        _print_ray(found.ray)
     out.print(f"{found.awake} threads awake, {found.hibernated} hibernated")
     for node in found.nodes:
         if node.problem:
@@ -114,14 +113,19 @@ def _print(running: Settings, found: Status) -> None:
     out.print(table)
 
 
-def print_ray(joined: RayInUse, to: Console = out, indent: str = "") -> None:
-    """Which Ray was joined, whose it is and why, and what of it others can reach."""
-    to.print(Text(f"{indent}Ray {joined.address} ({joined.whose}): {joined.reason}"), soft_wrap=True)
+def ray_line(joined: RayInUse) -> Text:
+    """Which Ray was joined, whose it is and why."""
+    return Text(f"{joined.address} ({joined.whose}): {joined.reason}")
+
+
+def _print_ray(joined: RayInUse) -> None:
+    """That, and what of it others can reach."""
+    out.print(Text("Ray ").append_text(ray_line(joined)), soft_wrap=True)
     if joined.open_ports:
-        to.print(Text(f"{indent}Ray listens beyond loopback: {', '.join(joined.open_ports)}"), soft_wrap=True)
+        out.print(Text(f"Ray listens beyond loopback: {', '.join(joined.open_ports)}"), soft_wrap=True)
     if joined.folder_problem:
-        told = f"{indent}! other users can reach the sockets and logs of Ray: {joined.folder_problem}; {joined.remedy}"
-        to.print(Text(told, "yellow"), soft_wrap=True)
+        told = f"! other users can reach the sockets and logs of Ray: {joined.folder_problem}; {joined.remedy}"
+        out.print(Text(told, "yellow"), soft_wrap=True)
 
 
 @app.command()

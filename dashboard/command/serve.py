@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from dashboard.command.installation import DEMO, GENERAL, chosen, installation, introduce, print_ray
+from dashboard.command.installation import DEMO, GENERAL, chosen, installation, introduce, ray_line
 from dashboard.command.terminal.console import DataDir, IsDemo, RayAddress, System, app, err
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ async def _greet(wanted: Settings, cluster: Cluster, url: str) -> None:
     elif wanted.system == GENERAL and not await cluster.agencies(limit=1):
         await cluster.create_agency("Default", agency_id="default")
     err.print(f"\n  dashboard  [bold]{url}[/]\n  API        {url}/openapi.json", highlight=False)
-    print_ray(await cluster.ray(), err, "  ")
-    err.print()
+    err.print(Text("  Ray        ").append_text(ray_line(await cluster.ray())), "\n", soft_wrap=True)
     err.print("  [dim]Ctrl-C ends the gateway; threads go on. `agency down` stops everything.[/]\n", highlight=False)
 
 

@@ -174,7 +174,7 @@ def test_logs_are_lines_of_json_that_name_the_agency_the_thread_and_the_run(
     assert all({"timestamp", "level", "ms"} <= line.keys() for line in found)
     running = local_ray.find(server.settings.data_dir)
     assert running is not None
-    hosts = lines(*Path(running.temp_dir).glob("session_latest/logs/worker-*.err"))
+    hosts = lines(*running.session_dir.glob("logs/worker-*.err"))
     assert [(line["event"], line["agency"], line["run"]) for line in hosts if line.get("thread") == thread] == [
         ("run running", agency, run),
         ("run completed", agency, run),

@@ -78,8 +78,8 @@ RayAddress = Annotated[
     str | None,
     typer.Option(
         "--ray-address",
-        help="The Ray cluster to join, as [bold]host:port[/]. [dim]Default: AGENCY_RAY_ADDRESS or RAY_ADDRESS, else one "
-        "that you have started on this machine, else a local one, which is started[/]",
+        help="The Ray cluster to join, as [bold]host:port[/]. [dim]Default: AGENCY_RAY_ADDRESS or RAY_ADDRESS, else "
+        "one that you have started on this machine, else a local one, which is started[/]",
         show_default=False,
     ),
 ]
