@@ -22,7 +22,7 @@ import os, socket, sys
 uid, host, port = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 if uid != os.geteuid():
     os.setuid(uid)
-server = socket.create_server((host, port))
+server = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 print(server.getsockname()[1], flush=True)
 sys.stdin.read()
 """
