@@ -62,6 +62,9 @@ SILENT_SECONDS = 5.0
 DIRECTORY_SECONDS = 120.0
 READY_SECONDS = 2.5
 LOG_SECONDS = 300.0
+RAY_SECONDS = 30.0
+"""How old what is told about Ray may be: looking at all processes costs a tenth of a second."""
+
 TICKET_SECONDS = 3_600.0
 GRANT_CHARS = 10_000
 
@@ -70,6 +73,8 @@ class Cluster:
     def __init__(self, configured: Settings, directory: Handle, why_this_ray: str = "") -> None:
         self.settings = configured
         self._why_this_ray = why_this_ray
+        self._ray: RayInUse | None = None
+        self._looked_at_ray = -RAY_SECONDS
         self._connection = Connection(configured, directory)
         self._places: dict[str, str] = {}
 
@@ -115,7 +120,10 @@ class Cluster:
 
     async def ray(self) -> RayInUse:
         """The Ray that this process has joined: which, whose, why, and what others can reach of it."""
-        return await asyncio.to_thread(ray_in_use, self.settings.data_dir, self._why_this_ray)
+        if self._ray is None or time.monotonic() - self._looked_at_ray > RAY_SECONDS:
+            self._looked_at_ray = time.monotonic()
+            self._ray = await asyncio.to_thread(ray_in_use, self.settings.data_dir, self._why_this_ray)
+        return self._ray
 
     async def close(self) -> None:
         """Let go of it; everything goes on."""

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def ray_in_use(data_dir: Path, reason: str) -> RayInUse:
-    """What this process has joined. It takes some hundredths of a second."""
+    """What this process has joined. It takes a tenth of a second."""
     address = ray.get_runtime_context().gcs_address
     local = local_ray.find(data_dir)
     return _looked_at(address, _session(), reason, local=local is not None and local.address == address)

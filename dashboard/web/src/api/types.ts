@@ -133,4 +133,5 @@ export type ShelfEntry = Schemas["ShelfEntry"];
 // The installation.
 
 export type InstallationStatus = Schemas["Status"];
+export type RayInUse = Schemas["RayInUse"];
 export type Health = Schemas["Health"];

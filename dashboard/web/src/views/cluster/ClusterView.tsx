@@ -3,7 +3,7 @@ import { agencies } from "@/agencies/agencyList";
 import { useLoad } from "@/api/hooks";
 import { getHealth, getStatus } from "@/api/installation";
 import { asProblem, type Problem } from "@/api/problem";
-import type { InstallationStatus } from "@/api/types";
+import type { InstallationStatus, RayInUse } from "@/api/types";
 import { useStore } from "@/live/store";
 import { Link } from "@/router/router";
 import { to } from "@/router/routes";
@@ -51,6 +51,20 @@ export default function ClusterView() {
   );
 }
 
+/** Which Ray the gateway has joined, and what of it others can reach. */
+function Ray({ address, local, owner, reason, openPorts, folderProblem }: RayInUse) {
+  const where = local ? `local, of ${owner}` : owner ? `of ${owner}, on this machine` : "on another machine";
+  return (
+    <>
+      <p className="faint">
+        Ray <span className="mono">{address}</span> ({where}): {reason}
+        {openPorts.length > 0 && `. It listens beyond loopback: ${openPorts.join(", ")}`}
+      </p>
+      {folderProblem && <p className="bad">Other users can reach the sockets and logs of Ray: {folderProblem}</p>}
+    </>
+  );
+}
+
 function Overview({ status, unready }: ClusterNow) {
   const { hosts, nodes, awake, hibernated, alarms } = status;
   const { list } = useStore(agencies);
@@ -68,6 +82,7 @@ function Overview({ status, unready }: ClusterNow) {
           </p>
         ) : null,
       )}
+      {status.ray && <Ray {...status.ray} />}
       <dl className={css.figures}>
         <Figure name="at work" value={number(working)} />
         <Figure name="threads awake" value={number(awake)} />
