@@ -18,6 +18,8 @@ from actors.status import RayInUse
 
 log = logging.getLogger(__name__)
 
+CLIENT_SERVER = "ray.util.client.server"
+
 
 def ray_in_use(data_dir: Path, reason: str) -> RayInUse:
     """What this process has joined. It takes a tenth of a second."""
@@ -50,7 +52,7 @@ def _looked_at(address: str, session: Path, reason: str, *, local: bool) -> RayI
         owner=owner_of(address),
         reason=reason,
         folder_problem=who_can_enter(session) or next(_links(session), ""),
-        open_ports=open_ports(_processes(session.name)),
+        open_ports=open_ports(_processes(session.name, address)),
     )
 
 
@@ -70,12 +72,13 @@ def _links(session: Path) -> Iterator[str]:
             yield f"{place} is a symbolic link, which Ray does not make"
 
 
-def _processes(session: str) -> set[int]:
-    """A session's processes: those that are told its name, and those that they have started, which change their titles.
-    What tools start is not among them."""
+def _processes(session: str, address: str) -> set[int]:
+    """A session's processes: those that are told its name, the server of Ray's client, which is told the address, and
+    those that these have started, which change their titles. What tools start is not among them."""
     found: set[int] = set()
     for each in psutil.process_iter():
         with suppress(psutil.Error):  # it has ended, or is another user's
-            if any(session in argument for argument in each.cmdline()):
+            line = each.cmdline()
+            if any(session in argument for argument in line) or {CLIENT_SERVER, f"--address={address}"} <= {*line}:
                 found |= {each.pid, *(child.pid for child in each.children())}
     return found

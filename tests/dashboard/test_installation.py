@@ -34,6 +34,17 @@ def test_the_status_names_the_hosts_and_what_lives_there(http: httpx.Client, age
     assert status["awake"] >= 1
 
 
+def test_the_status_and_the_log_tell_which_ray_is_joined(gateway: Server, http: httpx.Client) -> None:
+    running = local_ray.find(gateway.settings.data_dir)
+    assert running is not None
+    joined = http.get("/status").json()["ray"]
+    assert joined.pop("reason").startswith(("it was started for ", "no other Ray was named"))
+    owner = Path(running.temp_dir).owner()
+    expected = {"address": running.address, "local": True, "owner": owner, "folderProblem": "", "openPorts": []}
+    assert joined == expected
+    assert f"joined Ray at {running.address} (local, of {owner}), because " in gateway.log.read_text()
+
+
 # Figures.
 
 
