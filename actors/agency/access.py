@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 
 from actors.agency.context import AgencyContext, checked_name
-from actors.operations import operation
+from actors.operations import operation, urgent
 from agency.api.tenancy import KeyInfo, KeyRole
 from agency.clock import now_ms
 from agency.errors import NotFound
@@ -26,6 +26,7 @@ class Access:
         assert known is not None
         return known[0]
 
+    @urgent
     @operation
     async def key(self, key_id: str) -> KeyInfo:
         """A key by its id; `NotFound` if it was revoked or never given out."""
@@ -45,6 +46,7 @@ class Access:
         known = await self.key(key_id)
         self._store.drop_key(known.id)
 
+    @urgent
     @operation
     async def check_key(self, key_id: str, digest: str) -> KeyInfo | None:
         """The key with this id, if its secret has this digest."""

@@ -32,7 +32,7 @@ from actors.agency.scheduling import Scheduler
 from actors.agency.shelves import AgencyShelves
 from actors.agency.store import AgencyStore
 from actors.agency.threads import AgencyThreads
-from actors.operations import Operation, is_index_operation, operation, operations_of
+from actors.operations import Operation, is_index_operation, is_urgent_operation, operation, operations_of
 from actors.settings import Settings
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
@@ -199,11 +199,16 @@ AGENCY_OPERATIONS: dict[type[object], Mapping[str, Operation]] = {
         Overview,
     )
 }
-_INDEX_OPERATIONS = frozenset(
-    name for found in AGENCY_OPERATIONS.values() for name, method in found.items() if is_index_operation(method)
-)
+_ALL = {name: method for found in AGENCY_OPERATIONS.values() for name, method in found.items()}
+_INDEX_OPERATIONS = frozenset(name for name, method in _ALL.items() if is_index_operation(method))
+_URGENT_OPERATIONS = frozenset(name for name, method in _ALL.items() if is_urgent_operation(method))
 
 
 def reads_index(name: str) -> bool:
     """Whether an operation answers from the index, which is brought up to date first."""
     return name in _INDEX_OPERATIONS
+
+
+def is_urgent(name: str) -> bool:
+    """Whether an operation goes before the agency's other calls."""
+    return name in _URGENT_OPERATIONS

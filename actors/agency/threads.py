@@ -17,7 +17,7 @@ from actors.agency import thread_titles
 from actors.agency.catalogue import Catalogue
 from actors.agency.context import AgencyContext
 from actors.agency.creation import Creation
-from actors.operations import Seq, index_operation, operation
+from actors.operations import Seq, index_operation, operation, urgent
 from agency.api.tenancy import ThreadSummary
 from agency.children.parcels import Spawn
 from agency.clock import now_ms
@@ -135,6 +135,7 @@ class AgencyThreads:
             await self._make(unmade)
         return made
 
+    @urgent
     @operation
     async def spawn(self, order: Spawn) -> None:
         """Make the child that a thread has asked for, and start it."""

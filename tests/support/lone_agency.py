@@ -105,6 +105,8 @@ class LoneAgency:
 
     async def report(self, agency: str, report: Report) -> None: ...
 
+    async def give_way(self, agency: str) -> None: ...
+
     def ring_at(self, agency: str, due: int | None) -> None:
         self.bell = due
 
