@@ -26,6 +26,7 @@ from actors.agency.context import AgencyContext, System, checked_name
 from actors.agency.deletion import ThreadDeletion
 from actors.agency.installation import Installation
 from actors.agency.journal_feed import JournalFeed
+from actors.agency.limits import StorageLimits
 from actors.agency.overview import Overview
 from actors.agency.schedules import ENDED
 from actors.agency.scheduling import Scheduler
@@ -135,6 +136,7 @@ class Agency:
     @operation
     async def set_policy(self, policy: Policy) -> Policy:
         """Say which calls a person has to approve. It counts for every model's reply that comes from now on."""
+        StorageLimits(self._context.settings, self._store).check_policy(policy)
         self._store.set_policy(policy)
         await self._context.installation.announce(self._context.id)
         return policy

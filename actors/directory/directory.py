@@ -6,8 +6,8 @@ that waits, a timer. So a thread goes on by itself, whatever has died.
 
 This module is what clients and hosts call. What it consists of: `lifecycle` (the lock on the data folder, starting and
 stopping), `activations` (where threads are, and waking them) over `fleet` and `placement` (the hosts), `recovery` (what
-the files tell after a start), `agencies` and `agency_services` (the agencies, and what is done for them), `turns` (which
-of their calls comes next), and `index_writer` and `index_refresh` (what hosts report about their threads).
+the files tell after a start), `agencies` and `agency_services` (the agencies, what is done for them), `turns` (whose
+call is next), and `index_writer` and `index_refresh` (what hosts report about their threads).
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ from agency.api.tenancy import AgencyInfo
 from agency.errors import AgencyError
 
 MAINTENANCE_SECONDS = 5.0
+LARGE = 1_000_000
+"""Bytes of a call, of which reading them is a turn of its own."""
+
 LOADING_SECONDS = 1.0
 """How long a readiness check waits for the system to be imported."""
 
@@ -164,6 +167,8 @@ class Directory:
             await self._refresh.refresh(agency)
             await self._turns.again(agency)
         args, kwargs = pickle.loads(packed)  # as Ray does with all arguments
+        if len(packed) > LARGE:
+            await self._turns.again(agency)
         return await agencies.call(agency, name, args, kwargs)
 
     async def _usable_agencies(self) -> Agencies:
