@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agency.errors import TooLarge, TooMany
+from agency.errors import TooLarge
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class FileLimits:
         if size > self.each:
             raise TooLarge(f"file {path!r:.200} has {size} bytes; {self.each} are accepted (AGENCY_FILE_BYTES)")
         if others >= self.most:
-            raise TooMany(f"the thread has {others} files already, and {self.most} are accepted (AGENCY_FILES_MOST)")
+            raise TooLarge(f"the thread has {others} files already, and {self.most} are accepted (AGENCY_FILES_MOST)")
         if taken + size > self.together:
             raise TooLarge(
                 f"with {path!r:.200} the files of the thread would have {taken + size} bytes; {self.together} are "

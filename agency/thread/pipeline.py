@@ -20,6 +20,7 @@ from agency.approvals.always import always_approved
 from agency.approvals.rules import Policy, ruled_risk
 from agency.define.asides import AsksModels, AsksNothing
 from agency.define.blueprint import Blueprint
+from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd, given_to
 from agency.define.options import NO_OPTIONS, RunOptions, ToolFilter
 from agency.define.provided import Provided, ProvidesNothing
@@ -98,9 +99,11 @@ class Pipeline:
         policy: Callable[[], Policy],
         shelves: Callable[[], ShelfStore],
         process: ProcessOpenings,
+        file_limits: FileLimits = FILE_LIMITS,
     ) -> None:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
-        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
+        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads,
+        `file_limits` what its files may take."""
         self._configs = {mw.name: config for mw, config in middleware}
         self._secrets = {mw.name: declared_by(mw, config) for mw, config in middleware}
         self._registrars = {mw.name: functools.partial(self._register, mw) for mw, _ in middleware}
@@ -118,6 +121,7 @@ class Pipeline:
         self._options: Mapping[str, BaseModel] = self._defaults
         self._policy = policy
         self._shelves = shelves
+        self._file_limits = file_limits
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
@@ -370,6 +374,7 @@ class Pipeline:
             ask=_cannot_ask,
             policy=self._policy(),
             shelves=self._shelves,
+            file_limits=self._file_limits,
             owner=mw.name,
             secrets=self._secrets[mw.name],
             asks=self.asks,
