@@ -7,11 +7,11 @@ from fastapi import APIRouter, Response, status
 from agency.api import bodies as api
 from agency.api.resolved import ResolvedBlueprint
 from dashboard.gateway.access import Admin, TheCluster, Viewer
-from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import AfterName, AgencyId, BlueprintName, Limit
 from dashboard.gateway.problems import refusals
 
-router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
+router = APIRouter(route_class=json_of("blueprint_bytes"), prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
 
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))

@@ -8,12 +8,15 @@ from agency.api import bodies as api
 from agency.api.tenancy import ProviderInfo
 from agency.models.providers.entry import Provider
 from dashboard.gateway.access import Admin, TheCluster
-from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import AfterName, AgencyId, Limit, ProviderName
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(
-    route_class=JsonRoute, prefix="/agency/{agency_id}/providers", tags=["providers"], dependencies=[Admin]
+    route_class=json_of("provider_bytes"),
+    prefix="/agency/{agency_id}/providers",
+    tags=["providers"],
+    dependencies=[Admin],
 )
 
 
