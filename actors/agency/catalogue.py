@@ -14,6 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from actors.agency import resolving
 from actors.agency.context import AgencyContext
+from actors.agency.definitions import Definitions
 from actors.agency.limits import StorageLimits
 from actors.agency.pages import check_limit, merged
 from actors.build import FOR_AGENCIES
@@ -45,6 +46,7 @@ class Catalogue:
     def __init__(self, context: AgencyContext) -> None:
         self._context = context
         self._store = context.store
+        self._definitions = Definitions(context.store)
         self._limits = StorageLimits(context.settings, context.store)
         self._changing = asyncio.Lock()
 
@@ -54,7 +56,7 @@ class Catalogue:
     async def providers(self, after: str = "", limit: int = 100) -> ProviderPage:
         """Every provider that models can be named with, by name; the agency's own in the place of the others."""
         check_limit(limit, "providers")
-        own = self._store.provider_page(after, limit, self._context.settings.page_bytes)
+        own = self._definitions.provider_page(after, limit, self._context.settings.page_bytes)
         known = {name: ProviderInfo(name=name, source="code") for name in self._context.system().provider_names}
         known |= {name: ProviderInfo(name=name, source="settings") for name in self._context.settings.providers}
         names, more = merged(own, after, known, limit)
@@ -68,12 +70,12 @@ class Catalogue:
         self._limits.check_provider(name, entry)
         self._store.put_provider(name, entry, timestamp(now_ms()))
         await self._context.installation.announce(self._context.id)
-        return _provider_info(name, *self._store.stored_provider(name))
+        return _provider_info(name, *self._definitions.stored_provider(name))
 
     @operation
     async def delete_provider(self, name: str) -> None:
         """Remove one of the agency's own providers. If it replaced one of the installation, that counts again."""
-        if name not in self._store.provider_names():
+        if name not in self._definitions.provider_names():
             raise NotFound(f"the agency has no provider {name!r:.100} of its own")
         self._store.drop_provider(name)
         await self._context.installation.announce(self._context.id)
@@ -85,7 +87,7 @@ class Catalogue:
         """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
         check_limit(limit, "blueprints")
         system, most = self._context.system(), self._context.settings.page_bytes
-        own = self._store.blueprint_page(after, limit, most)
+        own = self._definitions.blueprint_page(after, limit, most)
         names, more = merged(own, after, system.agents, limit)
         stored = {name: row for name, *row in own.rows}
         found: list[BlueprintInfo] = []
@@ -119,7 +121,7 @@ class Catalogue:
             self._check_new(blueprint)
             self._store.put_blueprint(blueprint, timestamp(now_ms()))
         await self._context.installation.give_way(self._context.id)
-        return self._own_info(*self._store.stored_blueprint(blueprint.name))
+        return self._own_info(*self._definitions.stored_blueprint(blueprint.name))
 
     @operation
     async def resolve_blueprint(self, fields: Mapping[str, JsonValue]) -> ResolvedBlueprint:
@@ -166,7 +168,7 @@ class Catalogue:
         found: dict[str, Blueprint] = {}
         after: str | None = ""
         while after is not None:
-            page = self._store.blueprint_page(after, READ_AT_ONCE // SMALL, READ_AT_ONCE)
+            page = self._definitions.blueprint_page(after, READ_AT_ONCE // SMALL, READ_AT_ONCE)
             found |= {name: Blueprint.model_validate_json(body) for name, body, *_ in page.rows}
             after = page.rows[-1][0] if page.more else None
             await self._context.installation.give_way(self._context.id)
@@ -196,7 +198,7 @@ class Catalogue:
         """The blueprint of an agent that new threads can be made for."""
         blueprint = self._blueprint(agent_type)
         if blueprint is None:
-            known = ", ".join(sorted(self._store.blueprint_names() | self._context.system().agents.keys()))
+            known = ", ".join(sorted(self._definitions.blueprint_names() | self._context.system().agents.keys()))
             raise NotFound(f"there is no agent {agent_type!r:.100}; there are {known or 'none'}"[:KNOWN_CHARS])
         if blueprint.status != "active":
             raise InvalidInput(f"agent {agent_type!r} is {blueprint.status} and starts no threads")

@@ -1,7 +1,7 @@
 """How much an agency may store in the control plane, by the installation's settings.
 
 Only what is new is measured: what was stored before a limit was set stays as it is, can be read, and starts threads.
-The code's own blueprints are not measured, because whoever writes them runs the installation. Every refusal says what
+The code's own blueprints are not measured, because who writes them runs the installation. Every refusal says what
 was given, what is accepted, and which setting says so.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 from pydantic_core import to_json
 
+from actors.agency.definitions import Definitions
 from actors.agency.store import AgencyStore
 from actors.settings import Settings
 from agency.define.blueprint import Blueprint
@@ -22,6 +23,7 @@ class StorageLimits:
     def __init__(self, settings: Settings, store: AgencyStore) -> None:
         self._settings = settings
         self._store = store
+        self._definitions = Definitions(store)
 
     def check_blueprint(self, blueprint: Blueprint) -> None:
         """Refuse a blueprint that is too large, or one too many."""
@@ -36,7 +38,7 @@ class StorageLimits:
             self._within("blueprint_names", f"the {field} {whose} are", len(names), "names")
         size = _size(blueprint)
         self._within("blueprint_bytes", f"blueprint {blueprint.name!r} has", size, "bytes")
-        before, others, taken = self._store.blueprint_sizes(blueprint.name)
+        before, others, taken = self._definitions.blueprint_sizes(blueprint.name)
         if before is None:
             self._room_for_one("blueprints_most", others, "blueprints of its own")
         if size > (before or 0):
@@ -44,7 +46,7 @@ class StorageLimits:
 
     def check_provider(self, name: str, entry: BaseModel) -> None:
         self._within("provider_bytes", f"provider {name!r} has", _size(entry), "bytes")
-        own = self._store.provider_names()
+        own = self._definitions.provider_names()
         if name not in own:
             self._room_for_one("providers_most", len(own), "providers of its own")
 
@@ -52,7 +54,7 @@ class StorageLimits:
         self._within("policy_bytes", "the policy has", _size(policy), "bytes")
 
     def check_new_key(self) -> None:
-        self._room_for_one("keys_most", self._store.count_keys(), "keys")
+        self._room_for_one("keys_most", int(self._store.rows("SELECT count(*) FROM keys")[0][0]), "keys")
 
     def check_schedule(self, schedule: BaseModel) -> None:
         self._within("schedule_bytes", "the schedule has", _size(schedule), "bytes")

@@ -149,11 +149,6 @@ class AgencyStore:
         with closing(self._db.execute(sql, (*params, limit + 1))) as cursor:
             return page_of(cursor, limit, most)
 
-    def _stored(self, table: str, name: str) -> tuple[str, str, str]:
-        sql = f"SELECT body, created_at, updated_at FROM {table} WHERE name = ?"
-        ((body, made, changed),) = self.rows(sql, (name,))
-        return body, made, changed
-
     # The agency itself.
 
     def info(self) -> AgencyInfo:
@@ -179,21 +174,9 @@ class AgencyStore:
 
     # Providers.
 
-    def provider_page(self, after: str, limit: int, most: int) -> Page:
-        """Names, entries and times, by name."""
-        sql = "SELECT name, body, created_at, updated_at FROM providers WHERE name > ? ORDER BY name LIMIT ?"
-        return self.page(sql, (after,), limit, most)
-
-    def provider_names(self) -> set[str]:
-        return {name for (name,) in self.rows("SELECT name FROM providers")}
-
     def providers(self) -> list[tuple[str, Provider, str, str]]:
         rows = self.rows("SELECT name, body, created_at, updated_at FROM providers ORDER BY name")
         return [(name, Provider.model_validate_json(body), made, changed) for name, body, made, changed in rows]
-
-    def stored_provider(self, name: str) -> tuple[str, str, str]:
-        """The entry of a provider that is there, as JSON, and when it was made and changed."""
-        return self._stored("providers", name)
 
     def put_provider(self, name: str, entry: Provider, at: str) -> None:
         self.write((_put("providers"), (name, entry.model_dump_json(), at, at)))
@@ -203,30 +186,9 @@ class AgencyStore:
 
     # Blueprints.
 
-    def blueprint_page(self, after: str, limit: int, most: int) -> Page:
-        """Names, blueprints as JSON, and times, by name."""
-        sql = "SELECT name, body, created_at, updated_at FROM blueprints WHERE name > ? ORDER BY name LIMIT ?"
-        return self.page(sql, (after,), limit, most)
-
-    def blueprint_names(self) -> set[str]:
-        return {name for (name,) in self.rows("SELECT name FROM blueprints")}
-
-    def blueprint_sizes(self, name: str) -> tuple[int | None, int, int]:
-        """The bytes of a blueprint, None if there is none of this name; how many others there are, and their bytes."""
-        size = "length(CAST(body AS BLOB))"
-        own = self.rows(f"SELECT {size} FROM blueprints WHERE name = ?", (name,))
-        ((others, taken),) = self.rows(
-            f"SELECT count(*), coalesce(sum({size}), 0) FROM blueprints WHERE name <> ?", (name,)
-        )
-        return own[0][0] if own else None, others, taken
-
     def blueprint(self, name: str) -> Blueprint | None:
         rows = self.rows("SELECT body FROM blueprints WHERE name = ?", (name,))
         return Blueprint.model_validate_json(rows[0][0]) if rows else None
-
-    def stored_blueprint(self, name: str) -> tuple[str, str, str]:
-        """A blueprint that is there, as JSON, and when it was made and changed."""
-        return self._stored("blueprints", name)
 
     def put_blueprint(self, blueprint: Blueprint, at: str) -> None:
         self.write((_put("blueprints"), (blueprint.name, blueprint.model_dump_json(), at, at)))
@@ -246,9 +208,6 @@ class AgencyStore:
         sql = "SELECT id, name, role, created_at FROM keys WHERE id > ? ORDER BY id LIMIT ?"
         found = self.page(sql, (after,), limit, most)
         return [_key(row) for row in found.rows], found.more
-
-    def count_keys(self) -> int:
-        return int(self.rows("SELECT count(*) FROM keys")[0][0])
 
     def key(self, key_id: str) -> tuple[KeyInfo, str] | None:
         """A key, and the digest of its secret."""

@@ -102,8 +102,7 @@ class Pipeline:
         file_limits: FileLimits = FILE_LIMITS,
     ) -> None:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
-        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads,
-        `file_limits` what its files may take."""
+        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
         self._configs = {mw.name: config for mw, config in middleware}
         self._secrets = {mw.name: declared_by(mw, config) for mw, config in middleware}
         self._registrars = {mw.name: functools.partial(self._register, mw) for mw, _ in middleware}
@@ -119,9 +118,7 @@ class Pipeline:
         """Those of the run."""
         self._defaults = {mw.name: mw.options_model() for mw, _ in middleware if mw.options_model is not None}
         self._options: Mapping[str, BaseModel] = self._defaults
-        self._policy = policy
-        self._shelves = shelves
-        self._file_limits = file_limits
+        self._policy, self._shelves, self._file_limits = policy, shelves, file_limits
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents

@@ -2,7 +2,7 @@
 turn leaves the queue of its agency.
 
 Only requests that read are given up. What changes something goes on as if the client were there: it may have begun,
-and whoever asks again under the same key gets its answer.
+and a client that asks again under the same key gets its answer.
 """
 
 from __future__ import annotations

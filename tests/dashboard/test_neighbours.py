@@ -84,9 +84,9 @@ async def test_a_tenant_with_much_and_large_blueprints_does_not_hold_up_another(
     alone = sorted(await asyncio.to_thread(lambda: list(neighbour(http, quiet, thread))))
     limits = httpx.Limits(max_connections=CROWD)
     async with httpx.AsyncClient(base_url=gateway.url, timeout=120, limits=limits) as many:
-        t0=time.monotonic()
+        t0 = time.monotonic()
         assert await fill(many, noisy) >= 60
-        print("FILLED", time.monotonic()-t0)
+        print("FILLED", time.monotonic() - t0)
         before, over, sizes = directory.memory_info().rss, asyncio.Event(), list[int]()
         crowding = [asyncio.create_task(crowd(many, noisy, over, sizes)) for _ in range(CROWD)]
         try:
@@ -96,7 +96,7 @@ async def test_a_tenant_with_much_and_large_blueprints_does_not_hold_up_another(
             over.set()
             with suppress(httpx.HTTPError):
                 await asyncio.gather(*crowding)
-    print(f"ALONE {alone[-3:]} AMONG {among[-5:]} median {among[len(among)//2]} GROWN {grown} SIZES {len(sizes)}")
+    print(f"ALONE {alone[-3:]} AMONG {among[-5:]} median {among[len(among) // 2]} GROWN {grown} SIZES {len(sizes)}")
     assert sizes, "the crowd was served, too"
     assert max(sizes) < PAGE_BYTES + BLUEPRINT_BYTES
     assert among[-1] < max(BOUND, 20 * alone[-1]), f"alone at most {alone[-1]:.2f} s, among others {among}"
