@@ -1,5 +1,6 @@
 """Background tasks: tasks that no caller waits for. asyncio forgets a task without a reference and says nothing of its
-error before that, so they are kept here until they end, and failures are logged.
+error before that, so they are kept here until they end, and failures are logged. And work that goes on to its end
+although its caller has gone.
 """
 
 from __future__ import annotations
@@ -7,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 
 class Background:
@@ -45,3 +48,15 @@ class Background:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("background task of %s failed: %r", self._whose, error, exc_info=error)
+
+
+async def to_the_end(work: Coroutine[Any, Any, Value]) -> Value:
+    """Do what must not stop in the middle: if the caller is canceled meanwhile, it is so when the work is done."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # the caller that would get it has gone
+        raise

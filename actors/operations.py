@@ -37,6 +37,7 @@ Operation = Callable[..., Awaitable[Any]]
 
 _OPERATION = "__operation__"
 _READS_INDEX = "__reads_index__"
+_URGENT = "__urgent__"
 
 
 def checked(method: Callable[..., Any]) -> Operation:
@@ -71,6 +72,13 @@ def index_operation(method: Method[Owner, Params, Result]) -> Method[Owner, Para
     return marked
 
 
+def urgent(method: Method[Owner, Params, Result]) -> Method[Owner, Params, Result]:
+    """Let an operation of an agency go before its other calls, and never be refused for their number: for what its
+    running threads ask, for feeds, which wait long, and for whether a key is right. It must be short."""
+    setattr(method, _URGENT, True)
+    return method
+
+
 def operations(*methods: Callable[..., Any]) -> dict[str, Operation]:
     """Methods of the library as operations, by name."""
     return {method.__name__: checked(method) for method in methods}
@@ -83,6 +91,10 @@ def operations_of(owner: type) -> dict[str, Operation]:
 
 def is_index_operation(method: Callable[..., Any]) -> bool:
     return hasattr(method, _READS_INDEX)
+
+
+def is_urgent_operation(method: Callable[..., Any]) -> bool:
+    return hasattr(method, _URGENT)
 
 
 class Remote(Protocol):

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.system import AgentSystem
 from agency.define.system import load_system as load
 from agency.errors import DefinitionError
@@ -18,6 +19,8 @@ from agency.models.providers.entry import Provider, ProviderName
 from agency.shelves.local import TOTAL_BYTES
 from agency.store.sqlite import Storage
 from agency.wire import explain
+
+Count = Annotated[int, Field(ge=1)]
 
 
 class Settings(BaseSettings):
@@ -55,6 +58,42 @@ class Settings(BaseSettings):
     """How often a host may die with a thread, without the thread getting any further, before its run is given up."""
     shelf_bytes: Annotated[int, Field(ge=1)] = TOTAL_BYTES
     """What all entries of an agency's shelves together may take."""
+    prompt_chars: Count = 262_144
+    """The longest prompt of an agency's own blueprint."""
+    blueprint_bytes: Count = 524_288
+    """A whole blueprint of an agency, as JSON: its prompt, configuration, tools, schema, and so on."""
+    blueprint_names: Count = 500
+    """The tags of one blueprint, the tools that it names, and the middleware: so many of each."""
+    blueprints_most: Count = 1_000
+    """An agency's own blueprints."""
+    catalogue_bytes: Count = 33_554_432
+    """What all of an agency's own blueprints together may take. Hosts read them when a thread wakes."""
+    providers_most: Count = 100
+    """An agency's own providers."""
+    provider_bytes: Count = 32_768
+    """One provider entry of an agency, as JSON."""
+    policy_bytes: Count = 262_144
+    """An agency's policy, as JSON."""
+    keys_most: Count = 1_000
+    """The keys of an agency."""
+    schedules_most: Count = 1_000
+    """The schedules of an agency."""
+    schedule_bytes: Count = 262_144
+    """One schedule with its message, as JSON."""
+    creation_bytes: Count = 16_777_216
+    """What a new thread begins with: messages, images, files and options, as JSON."""
+    file_bytes: Count = FILE_LIMITS.each
+    """One file of a thread."""
+    files_most: Count = FILE_LIMITS.most
+    """The files of a thread."""
+    files_bytes: Count = FILE_LIMITS.together
+    """What all files of a thread together may take."""
+    page_bytes: Count = 1_048_576
+    """A page of a list ends when it has so much, and always has at least one thing."""
+    calls_most: Count = 1_000
+    """Calls of one agency that are in progress or wait for their turn."""
+    calls_bytes: Count = 67_108_864
+    """What these calls together may carry."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """How much is logged, by hosts and gateways."""
     providers: Annotated[dict[ProviderName, Provider], NoDecode] = {}
@@ -81,6 +120,10 @@ class Settings(BaseSettings):
         return from_json(given or "{}") if isinstance(given, str) else given
 
     model_config["validate_default"] = True
+
+    @property
+    def file_limits(self) -> FileLimits:
+        return FileLimits(each=self.file_bytes, most=self.files_most, together=self.files_bytes)
 
     @property
     def files(self) -> Storage:

@@ -6,7 +6,8 @@
     │   └── TooLarge         it is larger than this installation accepts
     ├── NotFound             a thread, run or call that does not exist
     ├── WrongState           the call does not fit what the thread is doing now; nothing was changed
-    │   └── VersionConflict  an entry of a shelf has another version than the caller expects; nothing was changed
+    │   ├── VersionConflict  an entry of a shelf has another version than the caller expects; nothing was changed
+    │   └── TooMany          there are as many of these as this installation allows; nothing was changed
     ├── KeyReused            the idempotency key was used for another request; nothing was changed
     ├── Unauthorized         a server wants to know who is asking: there is no secret, key or ticket, or a wrong one
     ├── Forbidden            the caller is known and may not do that
@@ -80,6 +81,10 @@ class WrongState(AgencyError):
 
 class VersionConflict(WrongState):
     code = "ERR_VERSION"
+
+
+class TooMany(WrongState):
+    code = "ERR_TOO_MANY"
 
 
 class KeyReused(AgencyError):

@@ -29,6 +29,7 @@ from agency.children.parcels import THREAD_ID, AnyParcel, Cancel, LateSpending, 
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.options import RunOptionFields, RunOptions
 from agency.define.output import OutputType
 from agency.define.system import AgentSystem
@@ -232,6 +233,9 @@ class LocalRuntime:
 
     def shelves(self) -> ShelfStore:
         return self._shelves
+
+    def file_limits(self) -> FileLimits:
+        return FILE_LIMITS
 
     async def is_paused(self, thread_id: str, reason: str) -> bool:
         known = self._threads.get(thread_id)

@@ -11,6 +11,7 @@ from agency.approvals.rules import Policy
 from agency.children.parcels import AnyParcel
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.file_limits import FileLimits
 from agency.define.tools import Tool
 from agency.events import NewEvent
 from agency.metadata import ThreadMetadata
@@ -64,6 +65,9 @@ class Runtime(Protocol):
 
     def shelves(self) -> ShelfStore:
         """What outlives the thread, of its agency and no other. Asked for every call, so it opens nothing."""
+
+    def file_limits(self) -> FileLimits:
+        """What the files of a thread may take."""
 
     async def is_paused(self, thread_id: str, reason: str) -> bool:
         """Whether another thread of the family is paused for this reason, or that cannot be known now."""

@@ -5,6 +5,7 @@ A file must have been read before it is edited, so that the model edits what is 
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -29,8 +30,6 @@ READ_LINES = 2_000
 LINE_CHARS = 2_000
 PATH_CHARS = 1_024
 FILE_CHARS = 2_000_000
-FILE_BYTES = 4 * FILE_CHARS
-"""What people hand in may be binary, an image say; it has as many bytes as the longest text can have."""
 
 FILES_AT_ONCE = 1_000
 
@@ -81,7 +80,7 @@ async def read_file(
 @tool
 async def write_file(path: Path, content: str, ctx: ToolContext) -> str:
     """Write a text file, replacing it if it exists."""
-    _store(ctx.store, path, content)
+    _store(ctx, path, content)
     return f"Wrote {path} ({len(content)} characters)."
 
 
@@ -103,7 +102,7 @@ async def edit_file(
     if found > 1 and not replace_all:
         message = f"oldString occurs {found} times in {path}: give more of the text around it, or set replaceAll"
         raise ToolError(message, kind="invalid_request")
-    _store(ctx.store, path, text.replace(old_string, new_string))
+    _store(ctx, path, text.replace(old_string, new_string))
     return f"Replaced {found} occurrence{'s' if found > 1 else ''} in {path}."
 
 
@@ -142,17 +141,26 @@ def _decoded(content: bytes) -> str | None:
         return None
 
 
-def _store(store: Draft, path: str, content: str) -> None:
-    _keep(store, path, _encoded(content), "content = excluded.content")
+def _store(ctx: ToolContext, path: str, content: str) -> None:
+    encoded = _encoded(content)
+    try:
+        ctx.file_limits.check(path, len(encoded), *_others(ctx.store, [path]))
+    except TooLarge as error:
+        raise ToolError(str(error), kind="resource_limit") from None
+    _keep(ctx.store, path, encoded, "content = excluded.content")
 
 
-def _hand_in(store: Draft, path: str, content: str | bytes) -> None:
-    """Keep what a person gives. The model has not seen it, whatever was there before."""
-    encoded = _encoded(content) if isinstance(content, str) else content
-    if len(encoded) > FILE_BYTES:
-        message = f"the content has {len(encoded)} bytes; a file has at most {FILE_BYTES}"
-        raise ToolError(message, kind="resource_limit")
-    _keep(store, path, encoded, "content = excluded.content, was_read = 0")
+def _others(store: Draft, paths: Sequence[str]) -> tuple[int, int]:
+    """How many files there are beside these, and how many bytes they have together."""
+    known = json.dumps(paths)
+    sql = (
+        "SELECT count(*), coalesce(sum(length(content)), 0) FROM files "
+        "WHERE path NOT IN (SELECT value FROM json_each(?))"
+    )
+    ((count, taken),) = store.query(sql, (known,))
+    assert isinstance(count, int)
+    assert isinstance(taken, int)
+    return count, taken
 
 
 def _keep(store: Draft, path: str, content: bytes, change: str) -> None:
@@ -170,6 +178,15 @@ def _encoded(content: str) -> bytes:
         return content.encode()
     except UnicodeEncodeError as error:
         raise ToolError(f"the content is not valid text: {error}", kind="invalid_request") from error
+
+
+def _handed_in(path: str, content: str | bytes) -> bytes:
+    """What a person gives, as it is kept. It may be binary, an image say."""
+    try:
+        return _encoded(content) if isinstance(content, str) else content
+    except ToolError as error:
+        refusal = TooLarge if error.kind == "resource_limit" else InvalidInput
+        raise refusal(f"file {path!r:.200}: {error}") from error
 
 
 def _named(path: str) -> str:
@@ -199,12 +216,13 @@ class Filesystem(Middleware, FileKeeper, StateEditor):
     async def on_files(self, ctx: HookContext, files: Mapping[str, str | bytes]) -> None:
         if len(files) > FILES_AT_ONCE:
             raise InvalidInput(f"at most {FILES_AT_ONCE} files can be handed in at once, not {len(files)}")
-        for path, content in files.items():
-            try:
-                _hand_in(ctx.store, _named(path), content)
-            except ToolError as error:
-                refusal = TooLarge if error.kind == "resource_limit" else InvalidInput
-                raise refusal(f"file {path!r:.200}: {error}") from error
+        given = {_named(path): _handed_in(path, content) for path, content in files.items()}
+        count, taken = _others(ctx.store, list(given))
+        for path, content in given.items():
+            ctx.file_limits.check(path, len(content), count, taken)
+            count, taken = count + 1, taken + len(content)
+            # The model has not seen it, whatever was there before.
+            _keep(ctx.store, path, content, "content = excluded.content, was_read = 0")
 
     async def files(self, ctx: HookContext) -> dict[str, int]:
         rows = ctx.store.query("SELECT path, length(content) FROM files ORDER BY path")

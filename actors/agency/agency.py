@@ -26,13 +26,14 @@ from actors.agency.context import AgencyContext, System, checked_name
 from actors.agency.deletion import ThreadDeletion
 from actors.agency.installation import Installation
 from actors.agency.journal_feed import JournalFeed
+from actors.agency.limits import StorageLimits
 from actors.agency.overview import Overview
 from actors.agency.schedules import ENDED
 from actors.agency.scheduling import Scheduler
 from actors.agency.shelves import AgencyShelves
 from actors.agency.store import AgencyStore
 from actors.agency.threads import AgencyThreads
-from actors.operations import Operation, is_index_operation, operation, operations_of
+from actors.operations import Operation, is_index_operation, is_urgent_operation, operation, operations_of
 from actors.settings import Settings
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
@@ -135,6 +136,7 @@ class Agency:
     @operation
     async def set_policy(self, policy: Policy) -> Policy:
         """Say which calls a person has to approve. It counts for every model's reply that comes from now on."""
+        StorageLimits(self._context.settings, self._store).check_policy(policy)
         self._store.set_policy(policy)
         await self._context.installation.announce(self._context.id)
         return policy
@@ -199,11 +201,16 @@ AGENCY_OPERATIONS: dict[type[object], Mapping[str, Operation]] = {
         Overview,
     )
 }
-_INDEX_OPERATIONS = frozenset(
-    name for found in AGENCY_OPERATIONS.values() for name, method in found.items() if is_index_operation(method)
-)
+_ALL = {name: method for found in AGENCY_OPERATIONS.values() for name, method in found.items()}
+_INDEX_OPERATIONS = frozenset(name for name, method in _ALL.items() if is_index_operation(method))
+_URGENT_OPERATIONS = frozenset(name for name, method in _ALL.items() if is_urgent_operation(method))
 
 
 def reads_index(name: str) -> bool:
     """Whether an operation answers from the index, which is brought up to date first."""
     return name in _INDEX_OPERATIONS
+
+
+def is_urgent(name: str) -> bool:
+    """Whether an operation goes before the agency's other calls."""
+    return name in _URGENT_OPERATIONS

@@ -11,7 +11,7 @@ import logging
 
 from actors.agency.accounts import Accounts
 from actors.agency.context import AgencyContext
-from actors.operations import index_operation, operation
+from actors.operations import index_operation, operation, urgent
 from agency.api.tenancy import AgencyUsage, Budget
 from agency.errors import AgencyError
 from agency.local import HOPELESS
@@ -41,6 +41,7 @@ class BudgetKeeper:
         self._context.installation.lift_soon(self._context.id)
         return self._accounts.usage()
 
+    @urgent
     @index_operation
     async def allowance(self, thread_id: str, spent: Spent) -> str | None:
         """Whether a thread that has used so much may call a model, or the code of the budget that is used up."""

@@ -6,6 +6,7 @@ installation's settings, and those in the place of the code's.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -13,8 +14,12 @@ from pydantic import JsonValue, ValidationError
 
 from actors.agency import resolving
 from actors.agency.context import AgencyContext
+from actors.agency.definitions import Definitions
+from actors.agency.limits import StorageLimits
+from actors.agency.pages import check_limit, merged
 from actors.build import FOR_AGENCIES
 from actors.operations import operation
+from agency.api.bodies import BlueprintPage, ProviderPage
 from agency.api.resolved import ResolvedBlueprint
 from agency.api.tenancy import BlueprintInfo, ProviderInfo
 from agency.clock import now_ms
@@ -27,7 +32,11 @@ from agency.models.providers.entry import Provider, ProviderName
 from agency.secrets import named_in
 from agency.wire import explain, sayable
 
-PROVIDERS_MOST = 100
+READ_AT_ONCE = 100_000
+"""After so many bytes of blueprints, other agencies have their turns. One costs as much as so many bytes more."""
+SMALL = 1_000
+
+KNOWN_CHARS = 2_000
 
 _FIELDS = {field.alias: name for name, field in Blueprint.model_fields.items()}
 """A blueprint's fields, by the names that they have outside."""
@@ -37,33 +46,36 @@ class Catalogue:
     def __init__(self, context: AgencyContext) -> None:
         self._context = context
         self._store = context.store
+        self._definitions = Definitions(context.store)
+        self._limits = StorageLimits(context.settings, context.store)
+        self._changing = asyncio.Lock()
 
     # Providers.
 
     @operation
-    async def providers(self) -> list[ProviderInfo]:
+    async def providers(self, after: str = "", limit: int = 100) -> ProviderPage:
         """Every provider that models can be named with, by name; the agency's own in the place of the others."""
-        found = {name: ProviderInfo(name=name, source="code") for name in self._context.system().provider_names}
-        found |= {name: ProviderInfo(name=name, source="settings") for name in self._context.settings.providers}
-        for name, entry, made, changed in self._store.providers():
-            found[name] = ProviderInfo(name=name, source="agency", entry=entry, created_at=made, updated_at=changed)
-        return [found[name] for name in sorted(found)]
+        check_limit(limit, "providers")
+        own = self._definitions.provider_page(after, limit, self._context.settings.page_bytes)
+        known = {name: ProviderInfo(name=name, source="code") for name in self._context.system().provider_names}
+        known |= {name: ProviderInfo(name=name, source="settings") for name in self._context.settings.providers}
+        names, more = merged(own, after, known, limit)
+        known |= {name: _provider_info(name, *row) for name, *row in own.rows}
+        return ProviderPage(providers=tuple(known[name] for name in names), next=names[-1] if more else None)
 
     @operation
     async def put_provider(self, name: ProviderName, entry: Provider) -> ProviderInfo:
         """Add a provider, or put another in its place. It counts for every model call that begins from now on."""
         _check_own(entry)
-        own = {each for each, *_ in self._store.providers()}
-        if len(own | {name}) > PROVIDERS_MOST:
-            raise InvalidInput(f"an agency has at most {PROVIDERS_MOST} providers of its own")
+        self._limits.check_provider(name, entry)
         self._store.put_provider(name, entry, timestamp(now_ms()))
         await self._context.installation.announce(self._context.id)
-        return next(each for each in await self.providers() if each.name == name)
+        return _provider_info(name, *self._definitions.stored_provider(name))
 
     @operation
     async def delete_provider(self, name: str) -> None:
         """Remove one of the agency's own providers. If it replaced one of the installation, that counts again."""
-        if name not in {each for each, *_ in self._store.providers()}:
+        if name not in self._definitions.provider_names():
             raise NotFound(f"the agency has no provider {name!r:.100} of its own")
         self._store.drop_provider(name)
         await self._context.installation.announce(self._context.id)
@@ -71,41 +83,60 @@ class Catalogue:
     # Blueprints.
 
     @operation
-    async def blueprints(self) -> list[BlueprintInfo]:
+    async def blueprints(self, after: str = "", limit: int = 1_000) -> BlueprintPage:
         """Every agent that threads can be made for, by name; the agency's own in the place of the code's."""
-        system = self._context.system()
-        found = {name: _as_info(each, "static", system.risky_tools(each)) for name, each in system.agents.items()}
-        for own, created, updated in self._store.blueprints():
-            warnings, risky = system.without_effect(own), system.risky_tools(own)
-            if risky and own.unattended is None:
-                warnings = (*warnings, safety.warning(risky))
-            found[own.name] = _as_info(own, "agency", risky, created_at=created, updated_at=updated, warnings=warnings)
-        return [found[name] for name in sorted(found)]
+        check_limit(limit, "blueprints")
+        system, most = self._context.system(), self._context.settings.page_bytes
+        own = self._definitions.blueprint_page(after, limit, most)
+        names, more = merged(own, after, system.agents, limit)
+        stored = {name: row for name, *row in own.rows}
+        found: list[BlueprintInfo] = []
+        read = 0
+        for name in names:
+            coded = system.agents.get(name)
+            if name in stored:
+                found.append(self._own_info(*stored[name]))
+                read += SMALL + len(stored[name][0])
+            elif coded is not None:
+                found.append(_as_info(coded, "static", system.risky_tools(coded)))
+            if read > READ_AT_ONCE:
+                await self._context.installation.give_way(self._context.id)
+                read = 0
+        return BlueprintPage(blueprints=tuple(found), next=names[-1] if more else None)
+
+    def _own_info(self, body: str, created: str, updated: str) -> BlueprintInfo:
+        own, system = Blueprint.model_validate_json(body), self._context.system()
+        warnings, risky = system.without_effect(own), system.risky_tools(own)
+        if risky and own.unattended is None:
+            warnings = (*warnings, safety.warning(risky))
+        return _as_info(own, "agency", risky, created_at=created, updated_at=updated, warnings=warnings)
 
     @operation
     async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
         """Add a blueprint, or change one: fields that are not given stay as they were. It counts for threads that are
         made from now on. Tags and sections of `config` that mean nothing here are kept, and named in its `warnings`.
         One that would run risky tools without a person is refused, unless it says that it is `unattended`."""
-        blueprint = self._changed(fields, {})
-        self._check_new(blueprint)
-        self._store.put_blueprint(blueprint, timestamp(now_ms()))
-        return next(each for each in await self.blueprints() if each.name == blueprint.name)
+        async with self._changing:  # a change of what another caller is just changing would undo that
+            blueprint = await self._changed(fields, {})
+            self._check_new(blueprint)
+            self._store.put_blueprint(blueprint, timestamp(now_ms()))
+        await self._context.installation.give_way(self._context.id)
+        return self._own_info(*self._definitions.stored_blueprint(blueprint.name))
 
     @operation
     async def resolve_blueprint(self, fields: Mapping[str, JsonValue]) -> ResolvedBlueprint:
         """What threads of a blueprint would have if it were put so: middleware, tools, models, and why it would be
         refused. Nothing is stored."""
         system = self._context.system()
-        blueprint = self._changed(fields, {"prompt": "(none yet)"})
+        blueprint = await self._changed(fields, {"prompt": "(none yet)"})
         found, problem = ResolvedBlueprint(known_tags=resolving.known_tags(system)), None
         try:
             self._check_new(blueprint)
         except AgencyError as error:
             problem = str(error)
         try:
-            own = {each.name: each for each, *_ in self._store.blueprints()}
-            middleware, tools, unknown = await resolving.parts_of(system, blueprint, {**system.agents, **own})
+            agents = {**system.agents, **await self._all_own()}
+            middleware, tools, unknown = await resolving.parts_of(system, blueprint, agents)
         except AgencyError:  # a section of its configuration is wrong, and the problem says so
             return found.model_copy(update={"problem": problem})
         warnings = system.without_effect(blueprint)
@@ -125,18 +156,26 @@ class Catalogue:
             raise NotFound(f"the agency has no blueprint {name!r} of its own")
         self._store.drop_blueprint(name)
 
-    def _changed(self, fields: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> Blueprint:
-        """A blueprint with these fields in the place of those that it has; one that is not there has `new`."""
+    async def _changed(self, fields: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> Blueprint:
+        """A blueprint with these fields in the place of those that it has; one that is not there has `new`. It is made
+        in a worker thread: looking into a large one takes its time."""
         name = fields.get("name")
         before = self._blueprint(name) if isinstance(name, str) else None
-        known = before.model_dump(mode="json", by_alias=False) if before is not None else new
-        given = {_FIELDS.get(field, field): value for field, value in fields.items()}
-        try:
-            return safety.asked(Blueprint.model_validate(sayable({**known, **given})))
-        except ValidationError as error:
-            raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
+        return await asyncio.to_thread(_made_of, before, fields, new)
+
+    async def _all_own(self) -> dict[str, Blueprint]:
+        """The agency's own blueprints. All of them may be large, so they are read in turns."""
+        found: dict[str, Blueprint] = {}
+        after: str | None = ""
+        while after is not None:
+            page = self._definitions.blueprint_page(after, READ_AT_ONCE // SMALL, READ_AT_ONCE)
+            found |= {name: Blueprint.model_validate_json(body) for name, body, *_ in page.rows}
+            after = page.rows[-1][0] if page.more else None
+            await self._context.installation.give_way(self._context.id)
+        return found
 
     def _check_new(self, blueprint: Blueprint) -> None:
+        self._limits.check_blueprint(blueprint)
         self._check_references(blueprint)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
@@ -159,9 +198,8 @@ class Catalogue:
         """The blueprint of an agent that new threads can be made for."""
         blueprint = self._blueprint(agent_type)
         if blueprint is None:
-            own = {each.name for each, *_ in self._store.blueprints()}
-            known = ", ".join(sorted(own | self._context.system().agents.keys()))
-            raise NotFound(f"there is no agent {agent_type!r}; there are {known or 'none'}")
+            known = ", ".join(sorted(self._definitions.blueprint_names() | self._context.system().agents.keys()))
+            raise NotFound(f"there is no agent {agent_type!r:.100}; there are {known or 'none'}"[:KNOWN_CHARS])
         if blueprint.status != "active":
             raise InvalidInput(f"agent {agent_type!r} is {blueprint.status} and starts no threads")
         return blueprint
@@ -198,6 +236,20 @@ def _check_own(entry: Provider) -> None:
             f"an agency's provider needs a `key` of its own, as in '{ALLOWED}MINE', or the `baseUrl` of a server that "
             "wants none: without either it would use the installation's key"
         )
+
+
+def _provider_info(name: str, body: str, made: str, changed: str) -> ProviderInfo:
+    entry = Provider.model_validate_json(body)
+    return ProviderInfo(name=name, source="agency", entry=entry, created_at=made, updated_at=changed)
+
+
+def _made_of(before: Blueprint | None, fields: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> Blueprint:
+    known = before.model_dump(mode="json", by_alias=False) if before is not None else new
+    given = {_FIELDS.get(field, field): value for field, value in fields.items()}
+    try:
+        return safety.asked(Blueprint.model_validate(sayable({**known, **given})))
+    except ValidationError as error:
+        raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
 
 
 def _as_info(

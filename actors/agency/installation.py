@@ -34,3 +34,6 @@ class Installation(Protocol):
 
     def ring_at(self, agency: str, due: int | None) -> None:
         """Have the agency's `run_due` called then, and not before; None is never."""
+
+    async def give_way(self, agency: str) -> None:
+        """Let other agencies have their turns, before this one goes on with something long."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from actors.agency.context import AgencyContext
 from actors.agency.journal import Journal, JournalPage
-from actors.operations import Seq, index_operation, operation
+from actors.operations import Seq, index_operation, operation, urgent
 from actors.updates import ThreadUpdate
 from agency.errors import InvalidInput, no_agency
 
@@ -45,12 +45,14 @@ class JournalFeed:
         self._moved.set()
         self._moved = asyncio.Event()
 
+    @urgent
     @index_operation
     async def journal(self, after: Seq | None = 0, limit: int = 1_000) -> JournalPage:
         """Where the events after a cursor are; None is after the latest."""
         _check_limit(limit)
         return self._born(JournalPage((), self._journal.end) if after is None else self._journal.page(after, limit))
 
+    @urgent
     @operation
     async def next_journal_page(self, after: Seq, limit: int = 1_000, *, wait: float) -> JournalPage:
         """The same as soon as there is at least one event; without any if none has come for so many seconds."""

@@ -75,7 +75,7 @@ _SAID = "INSERT INTO said (rowid, text, role, message, at) VALUES (?, ?, ?, ?, ?
 _FORGET = "DELETE FROM said WHERE rowid BETWEEN ? AND ?"
 _FOUND = f"SELECT rowid FROM said WHERE said MATCH ? ORDER BY rank, rowid / {THREAD_ROWS} DESC, rowid LIMIT ?"
 _SNIPPETS = """
-    SELECT said.rowid, id, role, message, at, snippet(said, 0, ?, ?, '…', ?)
+    SELECT said.rowid, id, role, message, at, substr(snippet(said, 0, ?, ?, '…', ?), 1, 2000)
     FROM said JOIN reached ON thread = said.rowid / {rows} WHERE said MATCH ? AND said.rowid IN ({some})
 """
 

@@ -18,11 +18,18 @@ from actors.agency.store import AgencyStore
 from agency.errors import InvalidInput, NotFound, WrongState
 from agency.events import timestamp
 from agency.schedules.occurrences import Timing, instant
-from agency.schedules.schedule import Schedule, ScheduleInfo, ScheduleRun, ScheduleRunStatus, ScheduleStatus
+from agency.schedules.schedule import (
+    Schedule,
+    ScheduleInfo,
+    SchedulePage,
+    ScheduleRun,
+    ScheduleRunPage,
+    ScheduleRunStatus,
+    ScheduleStatus,
+)
 from agency.turn.state import RunStatus
 from agency.wire import sayable_text
 
-SCHEDULES_MOST = 1_000
 RUNS_MOST = 1_000
 """So many runs of one schedule are kept. Of the runs that are over, the oldest are dropped."""
 
@@ -66,10 +73,16 @@ class Schedules:
 
     # What there is.
 
-    def page(self, after: int, limit: int) -> list[tuple[int, ScheduleInfo]]:
-        """Schedules in the order in which they were made, with their places in it."""
+    def page(self, after: int, limit: int, most: int) -> SchedulePage:
+        """Schedules in the order in which they were made."""
         sql = f"SELECT {_SCHEDULE} FROM schedules WHERE seq > ? ORDER BY seq LIMIT ?"
-        return [_info(row) for row in self._store.rows(sql, (after, limit))]
+        found = self._store.page(sql, (after,), limit, most)
+        listed = tuple(_info(row)[1] for row in found.rows)
+        return SchedulePage(schedules=listed, next=found.rows[-1][0] if found.more else None)
+
+    @property
+    def count(self) -> int:
+        return int(self._store.rows("SELECT count(*) FROM schedules")[0][0])
 
     def find(self, schedule_id: str) -> ScheduleInfo | None:
         rows = self._store.rows(f"SELECT {_SCHEDULE} FROM schedules WHERE id = ?", (schedule_id,))
@@ -97,8 +110,6 @@ class Schedules:
         """A new schedule. Adding it again changes nothing, and gives it as it is."""
         if (known := self.find(schedule_id)) is not None:
             return known
-        if self._store.rows("SELECT count(*) FROM schedules")[0][0] >= SCHEDULES_MOST:
-            raise InvalidInput(f"an agency has at most {SCHEDULES_MOST} schedules")
         wanted = _anchored(wanted, now)
         sql = (
             "INSERT INTO schedules (id, body, status, next_at, created_at, updated_at, digest) "
@@ -136,10 +147,12 @@ class Schedules:
             ("DELETE FROM schedule_runs WHERE schedule = ?", (schedule_id,)),
         )
 
-    def runs(self, schedule_id: str, after: int, limit: int) -> list[tuple[int, ScheduleRun]]:
-        """Its runs, the newest first, with their places; 0 is before the first of them."""
+    def runs(self, schedule_id: str, after: int, limit: int, most: int) -> ScheduleRunPage:
+        """Its runs, the newest first; 0 is before the first of them."""
         sql = f"SELECT {_RUN} FROM schedule_runs WHERE schedule = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
-        return [_run(row) for row in self._store.rows(sql, (schedule_id, after or 2**63 - 1, limit))]
+        found = self._store.page(sql, (schedule_id, after or 2**63 - 1), limit, most)
+        listed = tuple(_run(row)[1] for row in found.rows)
+        return ScheduleRunPage(runs=listed, next=found.rows[-1][0] if found.more else None)
 
     def find_run(self, run_id: str) -> ScheduleRun | None:
         rows = self._store.rows(f"SELECT {_RUN} FROM schedule_runs WHERE id = ?", (run_id,))

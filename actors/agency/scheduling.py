@@ -15,6 +15,8 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from actors.agency.context import AgencyContext
+from actors.agency.limits import StorageLimits
+from actors.agency.pages import check_limit
 from actors.agency.schedules import Schedules, Start
 from actors.agency.threads import AgencyThreads
 from actors.operations import Seq, index_operation, operation
@@ -27,8 +29,7 @@ from agency.wire import explain, sayable
 
 log = logging.getLogger(__name__)
 
-PAGE_MOST = 1_000
-BATCH = 100
+BATCH = 20
 """Of so many schedules it is written down together that they are due; then others may use the loop."""
 
 STARTING_AT_ONCE = 16
@@ -44,6 +45,7 @@ class Scheduler:
     def __init__(self, context: AgencyContext, threads: AgencyThreads) -> None:
         self._context = context
         self._schedules = Schedules(context.store)
+        self._limits = StorageLimits(context.settings, context.store)
         self._threads = threads
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._at_once = asyncio.Semaphore(STARTING_AT_ONCE)
@@ -53,10 +55,8 @@ class Scheduler:
     @operation
     async def schedules(self, after: Seq = 0, limit: int = 100) -> SchedulePage:
         """The schedules in the order in which they were made."""
-        _check_page(limit, "schedules")
-        found = self._schedules.page(after, limit + 1)
-        more = found[limit - 1][0] if len(found) > limit else None
-        return SchedulePage(schedules=tuple(each for _, each in found[:limit]), next=more)
+        check_limit(limit, "schedules")
+        return self._schedules.page(after, limit, self._context.settings.page_bytes)
 
     @operation
     async def schedule(self, schedule_id: str) -> ScheduleInfo:
@@ -72,7 +72,8 @@ class Scheduler:
         if (known := self._schedules.find(schedule_id)) is not None:
             return known
         wanted = _schedule(fields)
-        self._threads.check_schedule(wanted)
+        self._limits.check_new_schedule(self._schedules.count)
+        self._check(wanted)
         made = self._schedules.add(schedule_id, wanted, now_ms(), digest)
         self.look_soon()
         return made
@@ -92,7 +93,7 @@ class Scheduler:
             before["at"] = None
         wanted = _schedule({**before, **given})
         if given:
-            self._threads.check_schedule(wanted)
+            self._check(wanted)
         changed = self._schedules.change(self._schedules.get(known.id), wanted, status, now_ms())
         self.look_soon()
         return changed
@@ -119,10 +120,14 @@ class Scheduler:
     @index_operation
     async def schedule_runs(self, schedule_id: str, after: Seq = 0, limit: int = 100) -> ScheduleRunPage:
         """What came of a schedule, the newest first."""
-        _check_page(limit, "runs")
-        found = self._schedules.runs(self._schedules.get(schedule_id).id, after, limit + 1)
-        more = found[limit - 1][0] if len(found) > limit else None
-        return ScheduleRunPage(runs=tuple(each for _, each in found[:limit]), next=more)
+        check_limit(limit, "runs")
+        return self._schedules.runs(
+            self._schedules.get(schedule_id).id, after, limit, self._context.settings.page_bytes
+        )
+
+    def _check(self, wanted: Schedule) -> None:
+        self._limits.check_schedule(wanted)
+        self._threads.check_schedule(wanted)
 
     # What the clock asks.
 
@@ -143,7 +148,7 @@ class Scheduler:
         more = True
         while more and not self._context.deleting:
             more = self._schedules.take_due(now_ms(), BATCH)
-            await asyncio.sleep(0)
+            await self._context.installation.give_way(self._context.id)
         tried: set[str] = set()
         while not self._context.deleting:
             self._schedules.promote()
@@ -193,8 +198,3 @@ def _schedule(fields: Mapping[str, JsonValue]) -> Schedule:
         return Schedule.model_validate(sayable(_named(fields)))
     except ValidationError as error:
         raise InvalidInput(f"wrong schedule: {explain(error)}") from error
-
-
-def _check_page(limit: int, of: str) -> None:
-    if not 1 <= limit <= PAGE_MOST:
-        raise InvalidInput(f"a page has 1 to {PAGE_MOST} {of}")

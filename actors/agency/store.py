@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from actors.agency.creation import Creation
+from actors.agency.pages import Page, page_of
 from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
 from agency.approvals.rules import NO_POLICY, Policy
 from agency.define.blueprint import Blueprint
@@ -141,6 +143,12 @@ class AgencyStore:
     def rows(self, sql: str, params: Sequence[str | int] = ()) -> list[Any]:
         return self._db.execute(sql, params).fetchall()
 
+    def page(self, sql: str, params: Sequence[str | int], limit: int, most: int) -> Page:
+        """So many of the rows, or fewer if these have so many bytes. What comes after them is not read. The statement
+        ends with `LIMIT ?`."""
+        with closing(self._db.execute(sql, (*params, limit + 1))) as cursor:
+            return page_of(cursor, limit, most)
+
     # The agency itself.
 
     def info(self) -> AgencyInfo:
@@ -178,10 +186,6 @@ class AgencyStore:
 
     # Blueprints.
 
-    def blueprints(self) -> list[tuple[Blueprint, str, str]]:
-        rows = self.rows("SELECT body, created_at, updated_at FROM blueprints ORDER BY name")
-        return [(Blueprint.model_validate_json(body), created, updated) for body, created, updated in rows]
-
     def blueprint(self, name: str) -> Blueprint | None:
         rows = self.rows("SELECT body FROM blueprints WHERE name = ?", (name,))
         return Blueprint.model_validate_json(rows[0][0]) if rows else None
@@ -199,9 +203,11 @@ class AgencyStore:
         row = (key.id, key.name, key.role, digest, key.created_at)
         self.write(("INSERT OR IGNORE INTO keys VALUES (?, ?, ?, ?, ?)", row))
 
-    def keys(self) -> list[KeyInfo]:
-        rows = self.rows("SELECT id, name, role, created_at FROM keys ORDER BY created_at, id")
-        return [_key(row) for row in rows]
+    def keys(self, after: str, limit: int, most: int) -> tuple[list[KeyInfo], bool]:
+        """A page of keys by their ids, and whether there are more."""
+        sql = "SELECT id, name, role, created_at FROM keys WHERE id > ? ORDER BY id LIMIT ?"
+        found = self.page(sql, (after,), limit, most)
+        return [_key(row) for row in found.rows], found.more
 
     def key(self, key_id: str) -> tuple[KeyInfo, str] | None:
         """A key, and the digest of its secret."""
@@ -248,10 +254,10 @@ class AgencyStore:
         return _summary(rows[0]) if rows else None
 
     def threads(
-        self, after: int, limit: int, *, newest_first: bool = False, **wanted: str | tuple[str, ...] | None
-    ) -> list[tuple[int, ThreadSummary]]:
-        """A page of threads with their places in the registry. `wanted` filters: a column, and the value or one of the
-        values that it must have."""
+        self, after: int, limit: int, most: int, *, newest_first: bool = False, **wanted: str | tuple[str, ...] | None
+    ) -> tuple[list[tuple[int, ThreadSummary]], bool]:
+        """A page of threads with their places in the registry, and whether there are more. `wanted` filters: a column,
+        and the value or one of the values that it must have."""
         given = {c: (each,) if isinstance(each, str) else each for c, each in wanted.items() if each is not None}
         where = "".join(f" AND {column} IN ({','.join('?' * len(values))})" for column, values in given.items())
         values = [value for some in given.values() for value in some]
@@ -261,7 +267,8 @@ class AgencyStore:
             f"SELECT seq, {_SUMMARY} FROM threads WHERE seq {beyond} ? AND state <> 'deleting'{where} "
             f"ORDER BY seq {order} LIMIT ?"
         )
-        return [(seq, _summary(row)) for seq, *row in self.rows(sql, (start, *values, limit))]
+        found = self.page(sql, (start, *values), limit, most)
+        return [(seq, _summary(row)) for seq, *row in found.rows], found.more
 
     def counts(self) -> dict[str, int]:
         """How many threads are in each status. The two queries read indexes only."""

@@ -17,7 +17,9 @@ from actors.agency import thread_titles
 from actors.agency.catalogue import Catalogue
 from actors.agency.context import AgencyContext
 from actors.agency.creation import Creation
-from actors.operations import Seq, index_operation, operation
+from actors.agency.limits import StorageLimits
+from actors.agency.pages import check_limit
+from actors.operations import Seq, index_operation, operation, urgent
 from agency.api.tenancy import ThreadSummary
 from agency.children.parcels import Spawn
 from agency.clock import now_ms
@@ -40,8 +42,6 @@ from agency.wire import Wire
 
 log = logging.getLogger(__name__)
 
-PAGE_MOST = 1_000
-
 
 class ThreadListing(Wire):
     threads: tuple[ThreadSummary, ...]
@@ -53,6 +53,7 @@ class AgencyThreads:
     def __init__(self, context: AgencyContext, catalogue: Catalogue) -> None:
         self._context = context
         self._store = context.store
+        self._limits = StorageLimits(context.settings, context.store)
         self._catalogue = catalogue
 
     # Making them. What callers send was checked where it entered (`AgencyHandle`, `ThreadHandle`).
@@ -73,7 +74,9 @@ class AgencyThreads:
         """A new thread for an agent, at work if there are messages. With the id of a thread that was made so before,
         that thread; with the id of one that was made otherwise, `KeyReused` is raised."""
         new = self._new_id(thread_id)
+        self._limits.check_creation(messages, files, options, output_schema)
         digest = _digest(messages, options, limits, agent_type=agent_type, files=files, output_schema=output_schema)
+        await self._context.installation.give_way(self._context.id)  # all of this may be large
         check_repeated(self._store.thread_digest(new), digest)
         known = self._store.thread(new)
         if known is not None and known.agent_type != agent_type:
@@ -109,7 +112,9 @@ class AgencyThreads:
         """A new thread that begins as another one was, at work if there are messages. With the id of a thread that was
         made so before, that thread; with the id of one that was made otherwise, `KeyReused` is raised."""
         new = self._new_id(thread_id)
+        self._limits.check_creation(messages, options)
         digest = _digest(messages, options, source=source, after_seq=after_seq, before_message=before_message)
+        await self._context.installation.give_way(self._context.id)
         check_repeated(self._store.thread_digest(new), digest)
         made = self._store.thread(new)
         if made is None:
@@ -135,6 +140,7 @@ class AgencyThreads:
             await self._make(unmade)
         return made
 
+    @urgent
     @operation
     async def spawn(self, order: Spawn) -> None:
         """Make the child that a thread has asked for, and start it."""
@@ -263,15 +269,19 @@ class AgencyThreads:
     ) -> ThreadListing:
         """The threads and what they are doing, the oldest or the newest first; `parent` asks for one thread's
         children."""
-        if not 1 <= limit <= PAGE_MOST:
-            raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads")
-        found = self._store.threads(
-            after, limit + 1, newest_first=newest_first, parent=parent, status=status, reason=reason
+        check_limit(limit, "threads")
+        found, more = self._store.threads(
+            after,
+            limit,
+            self._context.settings.page_bytes,
+            newest_first=newest_first,
+            parent=parent,
+            status=status,
+            reason=reason,
         )
-        more = found[limit - 1][0] if len(found) > limit else None
         if titles := await self._look_up_titles([each.id for _, each in found if each.title is None]):
             found = [(n, each.model_copy(update={"title": titles.get(each.id) or each.title})) for n, each in found]
-        return ThreadListing(threads=tuple(summary for _, summary in found[:limit]), next=more)
+        return ThreadListing(threads=tuple(summary for _, summary in found), next=found[-1][0] if more else None)
 
     async def _look_up_titles(self, threads: Sequence[str]) -> dict[str, str]:
         """Read the titles of threads of which only an earlier release has told, from their files; the new ones."""

@@ -19,6 +19,7 @@ from actors.background import Background
 from actors.directory.activations import Activations
 from actors.directory.agencies import Agencies
 from actors.directory.alarms import Alarms
+from actors.directory.turns import Turns
 from actors.updates import ThreadUpdate
 from agency.children.parcels import Report
 from agency.clock import now_ms
@@ -37,11 +38,13 @@ class AgencyServices:
         files: Files,
         activations: Activations,
         usable_agencies: Callable[[], Awaitable[Agencies]],
+        turns: Turns,
         background: Background,
     ) -> None:
         self._files = files
         self._activations = activations
         self._usable_agencies = usable_agencies
+        self._turns = turns
         self._background = background
         self.schedule_alarms = Alarms(lambda address: background.go(self._run_schedules(address)))
         """When agencies have schedules to run."""
@@ -78,6 +81,10 @@ class AgencyServices:
     async def report(self, agency: str, report: Report) -> None:
         """Hand a report to a thread of an agency, if it still exists."""
         await self._activations.call(Address(agency, report.to), "receive", report)
+
+    async def give_way(self, agency: str) -> None:
+        """Let other agencies have their turns."""
+        await self._turns.again(agency)
 
     # When agencies are called without a client.
 

@@ -6,8 +6,8 @@ that waits, a timer. So a thread goes on by itself, whatever has died.
 
 This module is what clients and hosts call. What it consists of: `lifecycle` (the lock on the data folder, starting and
 stopping), `activations` (where threads are, and waking them) over `fleet` and `placement` (the hosts), `recovery` (what
-the files tell after a start), `agencies` and `agency_services` (the agencies, and what is done for them), and
-`index_writer` and `index_refresh` (what hosts report about their threads).
+the files tell after a start), `agencies` and `agency_services` (the agencies, what is done for them), `turns` (whose
+call is next), and `index_writer` and `index_refresh` (what hosts report about their threads).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import pickle
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import ray
 
 from actors import logs
 from actors.address import Address, Files
-from actors.agency.agency import reads_index
+from actors.agency.agency import is_urgent, reads_index
 from actors.answers import Refusal, answer, unwrap
-from actors.background import Background
+from actors.background import Background, to_the_end
 from actors.caller import Location
 from actors.directory.activations import Activations
 from actors.directory.agencies import Agencies
@@ -38,6 +38,7 @@ from actors.directory.recovery import Recovery
 from actors.directory.server_log import ServerLogLines
 from actors.directory.system_loader import SystemLoader
 from actors.directory.tickets import Tickets
+from actors.directory.turns import Turns
 from actors.sealing import unseal
 from actors.settings import Settings
 from actors.status import Metrics, Readiness, Status
@@ -48,6 +49,9 @@ from agency.api.tenancy import AgencyInfo
 from agency.errors import AgencyError
 
 MAINTENANCE_SECONDS = 5.0
+LARGE = 1_000_000
+"""Bytes of a call, of which reading them is a turn of its own."""
+
 LOADING_SECONDS = 1.0
 """How long a readiness check waits for the system to be imported."""
 
@@ -64,12 +68,15 @@ class Directory:
         self._files = Files(settings.data_dir)
         self._began = time.monotonic()
         self._tickets = Tickets()
+        self._turns = Turns(settings.calls_most, settings.calls_bytes)
         self._counts = ThreadCounts(self._files)
         self._background = Background("the directory")
         self._lifecycle = Lifecycle(settings)
         self._system = SystemLoader(settings)
         self._activations = Activations(settings, self._lifecycle, self._system.load, self._record, self._background)
-        self._services = AgencyServices(self._files, self._activations, self._usable_agencies, self._background)
+        self._services = AgencyServices(
+            self._files, self._activations, self._usable_agencies, self._turns, self._background
+        )
         self._agencies = Agencies(settings, self._system.loaded, self._services)
         self._index = IndexWriter(self._agencies, self._background)
         self._refresh = IndexRefresh(self._activations, self._index)
@@ -142,16 +149,27 @@ class Directory:
 
         return await answer(create())
 
-    async def call_agency(self, agency: str, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Call an operation of an agency."""
+    async def call_agency(self, agency: str, name: str, packed: bytes) -> Any:
+        """Call an operation of an agency, when it is the agency's turn."""
 
         async def call() -> Any:
-            agencies = await self._usable_agencies()
-            if reads_index(name):
-                await self._refresh.refresh(agency)
-            return await agencies.call(agency, name, args, kwargs)
+            if is_urgent(name):
+                await self._turns.again(agency)
+                return await self._serve(agency, name, packed)
+            async with self._turns.call(agency, len(packed)):
+                return await to_the_end(self._serve(agency, name, packed))
 
         return await answer(call())
+
+    async def _serve(self, agency: str, name: str, packed: bytes) -> Any:
+        agencies = await self._usable_agencies()
+        if reads_index(name):
+            await self._refresh.refresh(agency)
+            await self._turns.again(agency)
+        args, kwargs = pickle.loads(packed)  # as Ray does with all arguments
+        if len(packed) > LARGE:
+            await self._turns.again(agency)
+        return await agencies.call(agency, name, args, kwargs)
 
     async def _usable_agencies(self) -> Agencies:
         """The agencies, once they can work: the directory has started and the system is imported."""

@@ -28,6 +28,7 @@ from agency.approvals.rules import Policy
 from agency.children.parcels import AnyParcel, Cancel, LateSpending, Note, PersonWait, Report, Spawn
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.file_limits import FileLimits
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import InvalidInput, NotFound, Unavailable
@@ -95,6 +96,9 @@ class ThreadRuntime:
 
     async def _ask_allowance(self, thread_id: str, spent: Spent) -> str | None:
         return await AgencyCalls(self._host.caller.remote, self._agency).allowance(thread_id, spent)
+
+    def file_limits(self) -> FileLimits:
+        return self._host.settings.file_limits
 
     async def is_paused(self, thread_id: str, reason: str) -> bool:
         try:

@@ -80,6 +80,6 @@ def ruled_risk(call: ToolCall, tool: GuardedTool | None, rules: Sequence[Rule]) 
     return next((rule.risk for rule in rules if rule.fits(call)), None)
 
 
-@functools.lru_cache(maxsize=1_000)
+@functools.lru_cache(maxsize=256)
 def _compiled(schema: bytes) -> Validator:
     return validator(from_json(schema), "the schema of a rule")

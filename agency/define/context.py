@@ -15,6 +15,7 @@ from agency.children.parcels import THREAD_ID, Note, Spawn, child_id
 from agency.clock import now_ms
 from agency.define.asides import Aside, AsksModels, AsksNothing, Place, model_of, question_of
 from agency.define.blueprint import Blueprint, ModelChoice
+from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.options import NO_OPTIONS, RunOptionFields, RunOptions, as_options
 from agency.define.output import OutputType
 from agency.define.outside import IssuesNone, IssuesTokens, OutsideWait
@@ -74,6 +75,8 @@ class ToolContext(Generic[Deps]):
     """Of what the tool has raised; people who may see it do."""
     provided: Provided = field(default_factory=ProvidesNothing)
     """See `deps`."""
+    file_limits: FileLimits = FILE_LIMITS
+    """What the files of the thread may take."""
 
     @property
     def deps(self) -> Deps:

@@ -21,6 +21,7 @@ from agency.approvals.rules import Policy
 from agency.children import rows
 from agency.define.asides import Aside, AsksModels, Place, model_of, question_of
 from agency.define.blueprint import Blueprint, ModelChoice
+from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.hook_timers import HookTimers
 from agency.define.options import RunOptions
 from agency.define.output import OutputType
@@ -77,6 +78,8 @@ class HookContext(Generic[Config, Options, Deps]):
     """Where it asks models from, once it has."""
     provided: Provided = field(default_factory=ProvidesNothing)
     """See `deps`."""
+    file_limits: FileLimits = FILE_LIMITS
+    """What the files of the thread may take."""
 
     @property
     def deps(self) -> Deps:

@@ -176,6 +176,7 @@ class CallRunner:
             agents=self._agents,
             store=draft,
             shelves=self._runtime.shelves(),
+            file_limits=self._runtime.file_limits(),
             effect=effect,
             token=pending.key,
             secrets=self._declared_by(tool),

@@ -15,6 +15,7 @@ from agency.approvals.rules import NO_POLICY, Policy
 from agency.children.parcels import AnyParcel
 from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
+from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import AgencyError, WrongState
@@ -54,6 +55,9 @@ class ParkedRuntime:
 
     def shelves(self) -> ShelfStore:
         raise WrongState("nothing of a parked thread runs")
+
+    def file_limits(self) -> FileLimits:
+        return FILE_LIMITS
 
     async def is_paused(self, thread_id: str, reason: str) -> bool:
         return True  # it cannot be known

@@ -20,6 +20,7 @@ from agency.approvals.always import always_approved
 from agency.approvals.rules import Policy, ruled_risk
 from agency.define.asides import AsksModels, AsksNothing
 from agency.define.blueprint import Blueprint
+from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.hooks import AnyMiddleware, ChildReport, HookContext, Middleware, Plan, RunEnd, given_to
 from agency.define.options import NO_OPTIONS, RunOptions, ToolFilter
 from agency.define.provided import Provided, ProvidesNothing
@@ -98,6 +99,7 @@ class Pipeline:
         policy: Callable[[], Policy],
         shelves: Callable[[], ShelfStore],
         process: ProcessOpenings,
+        file_limits: FileLimits = FILE_LIMITS,
     ) -> None:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
         `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
@@ -116,8 +118,7 @@ class Pipeline:
         """Those of the run."""
         self._defaults = {mw.name: mw.options_model() for mw, _ in middleware if mw.options_model is not None}
         self._options: Mapping[str, BaseModel] = self._defaults
-        self._policy = policy
-        self._shelves = shelves
+        self._policy, self._shelves, self._file_limits = policy, shelves, file_limits
         self._thread = thread
         self._blueprint = blueprint
         self._agents = agents
@@ -370,6 +371,7 @@ class Pipeline:
             ask=_cannot_ask,
             policy=self._policy(),
             shelves=self._shelves,
+            file_limits=self._file_limits,
             owner=mw.name,
             secrets=self._secrets[mw.name],
             asks=self.asks,

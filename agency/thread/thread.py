@@ -91,7 +91,7 @@ class Thread:
         self._runtime = runtime
         agents = runtime.agents()
         middleware, tools = system.middleware_for(blueprint), system.tools_for(blueprint)
-        shared = (runtime.policy, runtime.shelves, openings_of(system))
+        shared = (runtime.policy, runtime.shelves, openings_of(system), runtime.file_limits())
         self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, *shared)
         self._feed = Feed(store)
         caller = ModelCaller(store, system, blueprint, runtime.providers)

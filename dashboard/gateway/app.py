@@ -13,6 +13,7 @@ from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.extensions import routers_of
 from dashboard.gateway.guard import Guard, Rates
+from dashboard.gateway.leaving import Leaving
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.mounting import mount_path
 from dashboard.gateway.openapi import describe
@@ -85,6 +86,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
             allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID", *CONDITIONS],
             expose_headers=["ETag"],
         )
+    app.add_middleware(Leaving)
     app.add_middleware(Guard, body_bytes=settings.body_bytes)
     app.add_middleware(TrustedProxies, trusted=settings.trusted_proxies)
     return app

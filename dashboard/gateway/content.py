@@ -15,6 +15,7 @@ from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
 from agency.errors import InvalidInput
+from dashboard.gateway.streaming import content_of
 
 TEXT = "text/plain; charset=utf-8"
 BINARY = "application/octet-stream"
@@ -49,15 +50,14 @@ GIVEN = {
 """The same, of a route that takes content."""
 
 
-def shown(content: bytes, path: str, headers: Mapping[str, str] | None = None) -> Response:
+def shown(content: bytes, path: str, request: Request, headers: Mapping[str, str] | None = None) -> Response:
     """The answer with what is at a path."""
     kind = _kind(content)
     how = "attachment" if kind == BINARY else "inline"
     name = quote(path.rpartition("/")[2], safe="")
     disposition = f"{how}; filename*=UTF-8''{name}"
-    return Response(
-        content, headers={**HEADERS, "Content-Type": kind, "Content-Disposition": disposition, **(headers or {})}
-    )
+    told = {**HEADERS, "Content-Type": kind, "Content-Disposition": disposition, **(headers or {})}
+    return content_of(content, request, told)
 
 
 async def given(request: Request) -> bytes:

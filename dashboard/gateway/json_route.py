@@ -18,6 +18,12 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
+from actors import Cluster
+from agency.errors import TooLarge
+
+ESCAPED = 6
+"""Of one byte, JSON may make so many, as in "\\u0007"."""
+
 UNSAID = ("", "text/plain")
 """The content types that say nothing about a body."""
 
@@ -32,13 +38,36 @@ class _JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
+    most = ""
+    """The setting of the installation that limits what these bodies become; far longer ones are not read."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
-            return await handle(_JsonRequest(_as_json(request.scope), request.receive))
+            wanted = _JsonRequest(_as_json(request.scope), request.receive)
+            if self.most:
+                await _check_length(wanted, self.most)
+            return await handle(wanted)
 
         return strictly
+
+
+def json_of(setting: str) -> type[JsonRoute]:
+    """Routes for what a setting of the installation limits, in bytes."""
+    return type("JsonRoute", (JsonRoute,), {"most": setting})
+
+
+async def _check_length(request: Request, setting: str) -> None:
+    """Refuse a body that is too long whatever is in it: taking it apart would hold up all others."""
+    joined: Cluster | None = request.app.state.cluster
+    if joined is None:
+        return  # the route will say so
+    most = ESCAPED * getattr(joined.settings, setting)
+    announced = request.headers.get("content-length", "")
+    length = int(announced) if announced.isdigit() else len(await request.body())
+    if length > most:
+        raise TooLarge(f"the body has {length} bytes; {most} are read here ({ESCAPED} times AGENCY_{setting.upper()})")
 
 
 def _as_json(scope: Scope) -> Scope:

@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agency.errors import AgencyError, NotFound, RateLimited
 from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
+from dashboard.gateway.streaming import PatientStream
 
 GONE, REVOKED, TOO_SLOW, RESTART = 4404, 4401, 4408, 1012
 """Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; come back."""
@@ -114,23 +115,15 @@ class LiveStream(StreamingResponse):
             await super().stream_response(bounded)
 
 
-class WholeHistory(StreamingResponse):
-    """Stored events as one JSON document, page after page, to a client that may take only so long for each.
+class WholeHistory(PatientStream):
+    """Stored events as one JSON document, page after page.
 
     The first page is there when the answer begins, so that a thread that does not exist is a refusal. If a later one
     cannot be had, the answer breaks off, and the client sees that it is not whole.
     """
 
     def __init__(self, first: list[str], rest: AsyncIterator[list[str]], slow: float) -> None:
-        super().__init__(_as_document(first, rest), media_type="application/json")
-        self._slow = slow
-
-    async def stream_response(self, send: Send) -> None:
-        async def bounded(message: Message) -> None:
-            async with asyncio.timeout(self._slow):
-                await send(message)
-
-        await super().stream_response(bounded)
+        super().__init__(_as_document(first, rest), slow, media_type="application/json")
 
 
 async def _as_document(first: list[str], rest: AsyncIterator[list[str]]) -> AsyncIterator[str]:

@@ -104,7 +104,7 @@ async def test_wrong_names_and_ids_are_refused(cluster: Cluster, agency: AgencyH
 
 
 async def test_an_agencys_own_blueprint_counts_at_once_and_for_threads_to_come(agency: AgencyHandle) -> None:
-    listed = {each.name: each for each in await agency.blueprints()}
+    listed = {each.name: each for each in (await agency.blueprints()).blueprints}
     assert list(listed) == sorted(listed)
     assert {"careful", "clerk", "hermit", "retired", "worker"} <= listed.keys()
     assert {each.source for each in listed.values()} == {"static"}
@@ -125,10 +125,10 @@ async def test_an_agencys_own_blueprint_counts_at_once_and_for_threads_to_come(a
     changed = await agency.put_blueprint({"name": "clerk", "prompt": "Be brief."})
     assert (changed.prompt, changed.model, changed.tags) == ("Be brief.", "script:other", ("default", "hitl"))
     assert changed.created_at == put.created_at
-    assert [each for each in await agency.blueprints() if each.name == "clerk"] == [changed]
+    assert [each for each in (await agency.blueprints()).blueprints if each.name == "clerk"] == [changed]
 
     await agency.delete_blueprint("clerk")
-    assert [each for each in await agency.blueprints() if each.name == "clerk"] == [listed["clerk"]]
+    assert [each for each in (await agency.blueprints()).blueprints if each.name == "clerk"] == [listed["clerk"]]
     with pytest.raises(NotFound, match="no blueprint 'clerk' of its own"):
         await agency.delete_blueprint("clerk")
     assert (await (await agency.create_thread("clerk")).state()).model == "script:any"
@@ -166,10 +166,10 @@ async def test_a_new_agent_of_one_agency_is_unknown_to_the_others(cluster: Clust
 async def test_a_wrong_blueprint_is_refused_and_changes_nothing(
     agency: AgencyHandle, wrong: dict[str, object], refused: type[Exception], said: str
 ) -> None:
-    before = await agency.blueprints()
+    before = (await agency.blueprints()).blueprints
     with pytest.raises(refused, match=said):
         await agency.put_blueprint(wrong)  # type: ignore[arg-type]  # wrong on purpose
-    assert await agency.blueprints() == before
+    assert (await agency.blueprints()).blueprints == before
 
 
 # Making threads.
@@ -390,7 +390,7 @@ async def test_everything_survives_the_end_of_the_installation(install: Install,
     agency = cluster.agency(agency.id)
     assert [info.name for info in await cluster.agencies()] == ["bakery"]
     assert [each.id for each in (await agency.threads()).threads] == [done.id, busy.id]
-    own = [each for each in await agency.blueprints() if each.source == "agency"]
+    own = [each for each in (await agency.blueprints()).blueprints if each.source == "agency"]
     assert [(each.name, each.prompt) for each in own] == [("clerk", "Be brief.")]
     assert (await agency.thread(done.id).run()).data == "done"
     run = await agency.thread(busy.id).wait(PATIENCE)
@@ -428,7 +428,7 @@ async def test_what_is_of_the_wrong_type_is_refused_and_changes_nothing(agency: 
 
     async def known() -> tuple[object, ...]:
         threads = [thread.id for thread in (await agency.threads()).threads]
-        return threads, await agency.info(), await agency.blueprints()
+        return threads, await agency.info(), (await agency.blueprints()).blueprints
 
     before = await known()
     with pytest.raises(InvalidInput):

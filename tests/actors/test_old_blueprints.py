@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
+from pydantic_core import from_json
 
+from actors import Settings
 from actors.agency.catalogue import Catalogue
+from actors.agency.context import AgencyContext
+from actors.agency.store import AgencyStore
 from agency import AgentSystem, Blueprint, DefinitionError, tool
+from agency.api.tenancy import AgencyInfo
 from middleware import hitl
 
 NOW = "2026-01-01T00:00:00.000Z"
@@ -20,40 +28,33 @@ async def refund(cents: int) -> str:
     return "refunded"
 
 
-class Rows:
-    """What an agency's file holds."""
+class Rows(AgencyStore):
+    """An agency's file, with what an earlier release has written into it."""
 
-    def __init__(self, *stored: str) -> None:
-        self.stored = {each.name: each for each in map(Blueprint.model_validate_json, stored)}
-
-    def blueprints(self) -> list[tuple[Blueprint, str, str]]:
-        return [(each, NOW, NOW) for each in self.stored.values()]
-
-    def blueprint(self, name: str) -> Blueprint | None:
-        return self.stored.get(name)
-
-    def providers(self) -> list[Any]:
-        return []
-
-    def put_blueprint(self, blueprint: Blueprint, at: str) -> None:
-        self.stored[blueprint.name] = blueprint
+    def keep(self, body: str) -> None:
+        self.write(("INSERT INTO blueprints VALUES (?, ?, ?, ?)", (from_json(body)["name"], body, NOW, NOW)))
 
 
 @pytest.fixture
-def rows() -> Rows:
-    return Rows('{"name": "clerk", "prompt": "You refund."}')
+def rows(tmp_path: Path) -> Iterator[Rows]:
+    info = AgencyInfo(id="agc", name="Bakery", created_at=NOW)
+    opened = Rows.open(tmp_path / "agency.db", Settings(system="a:b").files, info)
+    assert isinstance(opened, Rows)
+    opened.keep('{"name": "clerk", "prompt": "You refund."}')
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
 def catalogue(rows: Rows) -> Catalogue:
     system = AgentSystem("demo:instant").use(hitl).add_tool(refund)
-    context = SimpleNamespace(store=rows, system=lambda: system, settings=SimpleNamespace(providers={}))
-    return Catalogue(cast(Any, context))
+    office = SimpleNamespace(give_way=AsyncMock())
+    return Catalogue(AgencyContext("agc", rows, Settings(system="a:b"), lambda: system, cast(Any, office)))
 
 
 async def test_threads_of_it_can_be_made_and_the_list_warns(catalogue: Catalogue) -> None:
     catalogue.check(catalogue.active("clerk"))
-    (listed,) = await catalogue.blueprints()
+    (listed,) = (await catalogue.blueprints()).blueprints
     assert (listed.unattended, listed.unattended_tools) == (None, ("refund",))
     assert "refund would need a person's approval" in listed.warnings[0]
 
@@ -61,7 +62,7 @@ async def test_threads_of_it_can_be_made_and_the_list_warns(catalogue: Catalogue
 async def test_changing_it_needs_a_word_on_that_and_disabling_it_does_not(catalogue: Catalogue, rows: Rows) -> None:
     with pytest.raises(DefinitionError, match="would run refund"):
         await catalogue.put_blueprint({"name": "clerk", "prompt": "You refund politely."})
-    assert rows.stored["clerk"].prompt == "You refund."
+    assert cast(Blueprint, rows.blueprint("clerk")).prompt == "You refund."
     assert (await catalogue.put_blueprint({"name": "clerk", "status": "disabled"})).status == "disabled"
     with pytest.raises(DefinitionError, match="would run refund"):
         await catalogue.put_blueprint({"name": "clerk", "status": "active"})
@@ -72,7 +73,7 @@ async def test_changing_it_needs_a_word_on_that_and_disabling_it_does_not(catalo
 async def test_a_model_that_its_provider_never_had_keeps_threads_of_it_but_no_new_definition(
     catalogue: Catalogue, rows: Rows
 ) -> None:
-    rows.stored["typist"] = Blueprint(name="typist", prompt="You type.", tags=(), model="demo:defualt")
+    rows.keep('{"name": "typist", "prompt": "You type.", "tags": [], "model": "demo:defualt"}')
     catalogue.check(catalogue.active("typist"))
     with pytest.raises(DefinitionError, match="there is no model 'demo:defualt'; that provider has default, instant"):
         await catalogue.put_blueprint({"name": "typist", "description": "Types."})

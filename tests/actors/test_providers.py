@@ -88,7 +88,7 @@ async def test_an_entry_of_the_settings_is_used_with_its_key_which_nobody_is_tol
     failed = await (await agency.create_thread("clerk", "Hello?")).wait(PATIENCE)
     assert (failed.status, failed.errors[0].code) == ("error", "ERR_AUTH")
     said = [failed.model_dump_json(), repr(cluster.settings), (await cluster.status()).model_dump_json()]
-    said += [each.model_dump_json() for each in await agency.providers()]
+    said += [each.model_dump_json() for each in (await agency.providers()).providers]
     said += await agency.stored_events(0, 100)
     assert not [text for text in said if OURS in text]
     assert found_in(cluster.settings.data_dir, OURS) == []
@@ -110,9 +110,9 @@ async def test_entries_of_an_agency_go_before_the_settings_and_those_before_the_
     assert (put.source, put.entry and put.entry.key) == ("agency", "env:AGENCY_KEY_MODELS")
     assert await told(agency, theirs, "the agency's", thread.id) == "the agency's"
     assert await told(other, ours, "not the agency's") == "not the agency's"
-    listed = {each.name: (each.source, each.entry) for each in await agency.providers()}
+    listed = {each.name: (each.source, each.entry) for each in (await agency.providers()).providers}
     assert listed["script"] == ("agency", put.entry)
-    assert {each.name: each.source for each in await other.providers()}["script"] == "settings"
+    assert {each.name: each.source for each in (await other.providers()).providers}["script"] == "settings"
     assert listed["demo"] == ("code", None)
     await agency.delete_provider("script")
     assert await told(agency, ours, "the settings' again", thread.id) == "the settings' again"
@@ -202,7 +202,7 @@ async def test_an_agencys_entry_refers_to_what_is_for_agencies_and_to_nothing_el
     given = Provider.model_validate({"api": "openai", "base_url": "http://localhost/v1", **entry})
     with pytest.raises(InvalidInput, match=said):
         await agency.put_provider("mine", given)
-    assert "mine" not in {each.name for each in await agency.providers()}
+    assert "mine" not in {each.name for each in (await agency.providers()).providers}
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "has space", "../up", "a" * 65])

@@ -15,7 +15,7 @@ from actors.agency import schedules
 from actors.agency.peek import peek_due
 from actors.agency.schedules import QUEUE_MOST, Schedules
 from actors.agency.store import STEPS, AgencyStore
-from agency.errors import InvalidInput, NotFound, TooLarge, Unavailable, WrongState
+from agency.errors import InvalidInput, NotFound, TooLarge, TooMany, Unavailable, WrongState
 from agency.events import timestamp
 from agency.schedules.occurrences import instant
 from agency.store.sqlite import LOCAL
@@ -398,10 +398,10 @@ async def test_of_runs_that_are_over_the_oldest_are_forgotten(
 
 async def test_many_that_are_due_at_once_are_all_started(office: LoneAgency, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.agency.scheduling.BATCH", 7)
-    monkeypatch.setattr(schedules, "SCHEDULES_MOST", 30)
+    office.allow(schedules_most=30)
     for n in range(30):
         await office.schedule(f"s{n}")
-    with pytest.raises(InvalidInput, match="at most 30 schedules"):
+    with pytest.raises(TooMany, match=r"has 30 schedules, and 30 are accepted \(AGENCY_SCHEDULES_MOST\)"):
         await office.schedule("more")
     assert (await office.schedule("s7")).id == "s7", "which is there already"
     await office.wait(HOUR)
@@ -463,7 +463,8 @@ def test_a_file_of_an_earlier_version_has_no_schedules_yet(tmp_path: Path) -> No
     db.close()
     assert peek_due(path) is None
     store = AgencyStore.open(path, LOCAL)
-    assert (Schedules(store).page(0, 10), Schedules(store).next_due, peek_due(path)) == ([], None, None)
+    page = Schedules(store).page(0, 10, 1_000).schedules
+    assert (page, Schedules(store).next_due, peek_due(path)) == ((), None, None)
     store.close()
 
 

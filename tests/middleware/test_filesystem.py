@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agency import InvalidInput, ToolCall
+from agency import InvalidInput, LocalRuntime, ToolCall
+from agency.define.file_limits import FileLimits
 from agency.errors import NotFound, TooLarge
 from agency.testing import call
 from middleware import filesystem, planning
@@ -393,6 +394,42 @@ async def test_what_is_too_large_is_refused_as_such(runner: OpenRunner) -> None:
             with pytest.raises(TooLarge):
                 await clerk.thread.put_files({"/large": large})
         assert await clerk.thread.files() == ()
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a thread may have two files, and 30 bytes in them, 20 in one."""
+    monkeypatch.setattr(LocalRuntime, "file_limits", lambda _: FileLimits(each=20, most=2, together=30))
+
+
+@pytest.mark.usefixtures("narrow")
+async def test_what_the_agent_writes_is_within_the_limits_of_the_installation(runner: OpenRunner) -> None:
+    async with runner() as clerk:
+        results = await clerk.do(
+            write("/a", "x" * 21), write("/a", "x" * 20), write("/b", "x" * 11), write("/b", "x"), write("/c", "")
+        )
+        assert "AGENCY_FILE_BYTES" in results[0]
+        assert "AGENCY_FILES_BYTES" in results[2]
+        assert "AGENCY_FILES_MOST" in results[4]
+        assert await clerk.do(write("/a", "y" * 20), write("/b", "y" * 10)) == [
+            "Wrote /a (20 characters).",
+            "Wrote /b (10 characters).",
+        ]
+
+
+@pytest.mark.usefixtures("narrow")
+async def test_what_people_hand_in_is_within_the_limits_or_refused_whole(runner: OpenRunner) -> None:
+    async with runner() as clerk:
+        await clerk.thread.put_files({"/a": "x" * 20})
+        for files, said in (
+            ({"/b": b"x" * 21}, "AGENCY_FILE_BYTES"),
+            ({"/b": "x" * 6, "/a": "x" * 6, "/c": ""}, "AGENCY_FILES_MOST"),
+            ({"/b": "x" * 11}, "AGENCY_FILES_BYTES"),
+        ):
+            with pytest.raises(TooLarge, match=said):
+                await clerk.thread.put_files(files)
+        assert [each.path for each in await clerk.thread.files()] == ["/a"]
+        await clerk.thread.put_files({"/a": "x" * 15, "/b": "x" * 15})
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,13 @@ async def evict(cluster: Cluster, thread: ThreadHandle) -> None:
 
 
 def directory_of(cluster: Cluster) -> int:
-    """The process of an installation's directory, which is the one that holds the lock on its folder."""
-    lock = str(cluster.settings.data_dir / "directory.lock")
+    """The process of an installation's directory."""
+    return directory_in(cluster.settings.data_dir)
+
+
+def directory_in(data_dir: Path) -> int:
+    """The process of the directory of the installation in a folder: the one that holds the lock on it."""
+    lock = str(data_dir / "directory.lock")
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if any(str(file.readlink()) == lock for file in (process / "fd").iterdir()):

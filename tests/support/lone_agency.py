@@ -71,6 +71,11 @@ class LoneAgency:
     def _open(self, create: AgencyInfo | None = None) -> Agency:
         return Agency.open(self._path, self._settings, lambda: system, self, create)
 
+    def allow(self, **limits: int) -> None:
+        """Begin again with other limits."""
+        self._settings = self._settings.model_copy(update=limits)
+        self.reopen()
+
     def step(self) -> None:
         """A moment at which it may die."""
         self.steps += 1
@@ -104,6 +109,8 @@ class LoneAgency:
     async def lift(self, address: Address) -> None: ...
 
     async def report(self, agency: str, report: Report) -> None: ...
+
+    async def give_way(self, agency: str) -> None: ...
 
     def ring_at(self, agency: str, due: int | None) -> None:
         self.bell = due

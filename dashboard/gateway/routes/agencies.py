@@ -63,16 +63,14 @@ async def delete_agency(cluster: TheCluster, agency_id: AgencyId) -> None:
 @router.get("/agency/{agency_id}/keys", dependencies=[Admin], responses=refusals(404))
 async def list_keys(cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100) -> api.KeyPage:
     """The agency's keys in the order of their ids, without their texts."""
-    found = sorted(await cluster.agency(agency_id).keys(), key=lambda key: key.id)
-    keys = [key for key in found if key.id > after]
-    return api.KeyPage(keys=tuple(keys[:limit]), next=keys[limit - 1].id if len(keys) > limit else None)
+    return await cluster.agency(agency_id).keys(after, limit)
 
 
 @router.post(
     "/agency/{agency_id}/keys",
     status_code=status.HTTP_201_CREATED,
     dependencies=[Admin],
-    responses=refusals(404),
+    responses=refusals(404, 409),
 )
 async def create_key(cluster: TheCluster, agency_id: AgencyId, body: api.KeyWanted) -> NewKey:
     """Create a key. Only this answer contains its text, as `key`."""

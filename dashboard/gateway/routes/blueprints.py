@@ -7,11 +7,11 @@ from fastapi import APIRouter, Response, status
 from agency.api import bodies as api
 from agency.api.resolved import ResolvedBlueprint
 from dashboard.gateway.access import Admin, TheCluster, Viewer
-from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import AfterName, AgencyId, BlueprintName, Limit
 from dashboard.gateway.problems import refusals
 
-router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
+router = APIRouter(route_class=json_of("blueprint_bytes"), prefix="/agency/{agency_id}/blueprints", tags=["blueprints"])
 
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))
@@ -19,15 +19,13 @@ async def list_blueprints(
     cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 1_000
 ) -> api.BlueprintPage:
     """Every blueprint, by name. The agency's own replace the code's of the same name."""
-    found = [each for each in await cluster.agency(agency_id).blueprints() if each.name > after]
-    last = found[limit - 1].name if len(found) > limit else None
-    return api.BlueprintPage(blueprints=tuple(found[:limit]), next=last)
+    return await cluster.agency(agency_id).blueprints(after, limit)
 
 
 @router.post(
     "",
     dependencies=[Admin],
-    responses={**refusals(404), 201: {"model": api.SavedBlueprint, "description": "It is new to the agency."}},
+    responses={**refusals(404, 409), 201: {"model": api.SavedBlueprint, "description": "It is new to the agency."}},
 )
 async def put_blueprint(
     cluster: TheCluster, agency_id: AgencyId, body: api.BlueprintChange, response: Response

@@ -14,6 +14,7 @@ from dashboard.gateway.access import AnyPrincipal, Operator, TheCluster, Viewer
 from dashboard.gateway.content import GIVEN, SHOWN, given, shown
 from dashboard.gateway.parameters import AgencyId, ThreadId
 from dashboard.gateway.problems import refusals
+from dashboard.gateway.streaming import whole
 
 router = APIRouter(prefix="/agency/{agency_id}/agent/{thread_id}", tags=["files"])
 
@@ -24,16 +25,18 @@ FilePath = Annotated[
 ]
 
 
-@router.get("/files", dependencies=[Viewer], responses=refusals(404))
-async def list_files(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.FileList:
+@router.get("/files", dependencies=[Viewer], response_model=api.FileList, responses=refusals(404))
+async def list_files(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, request: Request) -> Response:
     """The agent's files, by path."""
-    return api.FileList(files=await cluster.thread(agency_id, thread_id).files())
+    return whole(api.FileList(files=await cluster.thread(agency_id, thread_id).files()), request)
 
 
 @router.get("/file", dependencies=[Viewer], response_class=Response, responses={**refusals(404), **SHOWN})
-async def read_file(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath) -> Response:
+async def read_file(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, path: FilePath, request: Request
+) -> Response:
     """The content of a file."""
-    return shown(await cluster.thread(agency_id, thread_id).read_file(path), path)
+    return shown(await cluster.thread(agency_id, thread_id).read_file(path), path, request)
 
 
 @router.put("/file", dependencies=[Operator], responses=refusals(404), openapi_extra=GIVEN)

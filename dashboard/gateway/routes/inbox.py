@@ -23,15 +23,26 @@ from dashboard.gateway.problems import refusals
 
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["people"])
 
+AT_ONCE = 50
+"""So many threads are asked at a time what they wait for."""
+
 WAITING: tuple[PauseReason, ...] = ("hitl", "exhausted")
 
 
 @router.get("/approvals", dependencies=[Viewer], responses=refusals(404))
 async def approvals(cluster: TheCluster, agency_id: AgencyId, after: After = 0, limit: Limit = 100) -> api.ApprovalPage:
     """Everything in the agency that waits for a person, children's calls included."""
-    page = await cluster.agency(agency_id).threads(after, limit, status="paused", reason=WAITING)
-    waiting = await asyncio.gather(*(_waiting(cluster, each) for each in page.threads))
-    return api.ApprovalPage(approvals=tuple(each for each in waiting if each is not None), next=page.next)
+    found: list[api.Approval] = []
+    size = 0
+    while True:
+        some = min(AT_ONCE, limit - len(found))
+        page = await cluster.agency(agency_id).threads(after, some, status="paused", reason=WAITING)
+        waiting = await asyncio.gather(*(_waiting(cluster, each) for each in page.threads))
+        found += [each for each in waiting if each is not None]
+        size += sum(len(each.model_dump_json()) for each in waiting if each is not None)
+        if page.next is None or len(found) >= limit or size >= cluster.settings.page_bytes:
+            return api.ApprovalPage(approvals=tuple(found), next=page.next)
+        after = page.next
 
 
 async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | None:

@@ -40,6 +40,8 @@ router = APIRouter(route_class=JsonRoute, tags=["events"])
 log = structlog.get_logger(__name__)
 
 PAGE = 1_000
+PIECE = 250
+"""So many events at a time, of an answer that has all of them."""
 
 LastEventId = Annotated[
     int | None,
@@ -124,7 +126,7 @@ Page = Callable[[int, int], Awaitable[list[Numbered]]]
 
 async def _stored(request: Request, page: Page, after: int, limit: int | None) -> Response:
     """An `EventPage` or `AgencyEventPage`, written around events that are JSON already."""
-    found = await page(after, limit or PAGE)
+    found = await page(after, limit or PIECE)
     events = [event for _, event in found]
     if limit is None:
         settings: GatewaySettings = request.app.state.settings
@@ -134,8 +136,8 @@ async def _stored(request: Request, page: Page, after: int, limit: int | None) -
 
 
 async def _rest(page: Page, found: list[Numbered]) -> AsyncIterator[list[str]]:
-    while len(found) == PAGE:
-        found = await page(found[-1][0], PAGE)
+    while len(found) == PIECE:
+        found = await page(found[-1][0], PIECE)
         yield [event for _, event in found]
 
 

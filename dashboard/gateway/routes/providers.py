@@ -8,12 +8,15 @@ from agency.api import bodies as api
 from agency.api.tenancy import ProviderInfo
 from agency.models.providers.entry import Provider
 from dashboard.gateway.access import Admin, TheCluster
-from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import AfterName, AgencyId, Limit, ProviderName
 from dashboard.gateway.problems import refusals
 
 router = APIRouter(
-    route_class=JsonRoute, prefix="/agency/{agency_id}/providers", tags=["providers"], dependencies=[Admin]
+    route_class=json_of("provider_bytes"),
+    prefix="/agency/{agency_id}/providers",
+    tags=["providers"],
+    dependencies=[Admin],
 )
 
 
@@ -22,14 +25,12 @@ async def list_providers(
     cluster: TheCluster, agency_id: AgencyId, after: AfterName = "", limit: Limit = 100
 ) -> api.ProviderPage:
     """Every provider, by name. The agency's own replace the installation's of the same name."""
-    found = [each for each in await cluster.agency(agency_id).providers() if each.name > after]
-    last = found[limit - 1].name if len(found) > limit else None
-    return api.ProviderPage(providers=tuple(found[:limit]), next=last)
+    return await cluster.agency(agency_id).providers(after, limit)
 
 
 @router.put(
     "/{name}",
-    responses={**refusals(404), 201: {"model": ProviderInfo, "description": "It is new to the agency."}},
+    responses={**refusals(404, 409), 201: {"model": ProviderInfo, "description": "It is new to the agency."}},
 )
 async def put_provider(
     cluster: TheCluster, agency_id: AgencyId, name: ProviderName, body: Provider, response: Response

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, status
 from agency.api import schedule_bodies as api
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from dashboard.gateway.access import Admin, Operator, Principal, TheCluster, Viewer, may
-from dashboard.gateway.json_route import JsonRoute
+from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import After, AgencyId, Limit, ScheduleId
 from dashboard.gateway.problems import refusals
 from dashboard.gateway.routes.agencies import derived
 
-router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}/schedules", tags=["schedules"])
+router = APIRouter(route_class=json_of("schedule_bytes"), prefix="/agency/{agency_id}/schedules", tags=["schedules"])
 
 
 @router.get("", dependencies=[Viewer], responses=refusals(404))

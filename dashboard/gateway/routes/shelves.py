@@ -17,6 +17,7 @@ from dashboard.gateway.access import Operator, TheCluster, Viewer
 from dashboard.gateway.content import GIVEN, HEADERS, SHOWN, given, shown
 from dashboard.gateway.parameters import AgencyId, Limit
 from dashboard.gateway.problems import refusals
+from dashboard.gateway.streaming import whole
 
 router = APIRouter(prefix="/agency/{agency_id}/shelf", tags=["shelves"])
 
@@ -44,10 +45,10 @@ WriteKey = Annotated[
 _CURRENT: dict[int | str, dict[str, Any]] = {304: {"description": "The entry still has this version."}}
 
 
-@router.get("", dependencies=[Viewer], responses=refusals(404))
-async def list_shelves(cluster: TheCluster, agency_id: AgencyId) -> ShelfList:
+@router.get("", dependencies=[Viewer], response_model=ShelfList, responses=refusals(404))
+async def list_shelves(cluster: TheCluster, agency_id: AgencyId, request: Request) -> Response:
     """The shelves that have entries, by name."""
-    return ShelfList(shelves=tuple(await cluster.agency(agency_id).shelves()))
+    return whole(ShelfList(shelves=tuple(await cluster.agency(agency_id).shelves())), request)
 
 
 @router.get("/{shelf}", dependencies=[Viewer], responses=refusals(404))
@@ -70,14 +71,19 @@ async def list_entries(
     responses={**refusals(404), **SHOWN, **_CURRENT},
 )
 async def read_entry(
-    cluster: TheCluster, agency_id: AgencyId, shelf: ShelfName, path: EntryPath, if_none_match: IfChanged = None
+    cluster: TheCluster,
+    agency_id: AgencyId,
+    shelf: ShelfName,
+    path: EntryPath,
+    request: Request,
+    if_none_match: IfChanged = None,
 ) -> Response:
     """The content of an entry. The `ETag` is its version."""
     found = await cluster.agency(agency_id).read_shelf(shelf, path)
     tag = {"ETag": _etag(found.version)}
     if if_none_match is not None and tag["ETag"] in if_none_match.replace("W/", "").split(", "):
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers={**HEADERS, **tag})
-    return shown(found.content, path, tag)
+    return shown(found.content, path, request, tag)
 
 
 @router.put("/{shelf}/{path:path}", dependencies=[Operator], responses=refusals(404, 412), openapi_extra=GIVEN)

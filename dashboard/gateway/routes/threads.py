@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request, status
+from fastapi import APIRouter, Path, Query, Request, Response, status
 
 from actors import ThreadHandle
 from actors.host.system_agent import WAIT_MOST
@@ -28,6 +28,7 @@ from dashboard.gateway.parameters import After, AgencyId, CallId, Limit, ThreadI
 from dashboard.gateway.problems import refusals
 from dashboard.gateway.request_context import request_context
 from dashboard.gateway.routes.agencies import derived
+from dashboard.gateway.streaming import whole
 
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["threads"])
 
@@ -149,8 +150,8 @@ async def fork(
     return made.created or await made.metadata()
 
 
-@router.get("/agent/{thread_id}/state", dependencies=[Viewer], responses=refusals(404))
-async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -> api.StateAndRun:
+@router.get("/agent/{thread_id}/state", dependencies=[Viewer], response_model=api.StateAndRun, responses=refusals(404))
+async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, request: Request) -> Response:
     """The messages, the tools, what middleware keep (todos, files, subagents), and the run at that moment."""
     found = await cluster.thread(agency_id, thread_id).state()
     known = api.AgentState(
@@ -165,7 +166,7 @@ async def state(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId) -
         unattended_tools=found.unattended_tools,
         **found.more,
     )
-    return api.StateAndRun(state=known, run=found.run)
+    return whole(api.StateAndRun(state=known, run=found.run), request)
 
 
 @router.patch("/agent/{thread_id}/state", dependencies=[Operator], responses=refusals(404, 409))
@@ -196,8 +197,11 @@ async def run(
     return await (thread.wait(wait) if wait else thread.run())
 
 
-@router.get("/agent/{thread_id}/call/{call_id:path}", dependencies=[Viewer], responses=refusals(404))
+@router.get(
+    "/agent/{thread_id}/call/{call_id:path}", dependencies=[Viewer], response_model=CallRecord, responses=refusals(404)
+)
 async def tool_call(
+    request: Request,
     cluster: TheCluster,
     agency_id: AgencyId,
     thread_id: ThreadId,
@@ -206,41 +210,52 @@ async def tool_call(
     seq: Annotated[
         int | None, Query(ge=1, lt=2**63, description="An event of the call; left out, it is the latest of this id.")
     ] = None,
-) -> CallRecord:
+) -> Response:
     """A tool call with all of its arguments and its output. Events show them cut if they are long. Operators and admins
     also get its `traces`: tracebacks, and what it printed."""
     traces = principal.has(agency_id, "operator")
-    return await cluster.thread(agency_id, thread_id).tool_call(call_id, seq=seq, traces=traces)
+    return whole(await cluster.thread(agency_id, thread_id).tool_call(call_id, seq=seq, traces=traces), request)
 
 
-@router.get("/agent/{thread_id}/traces", dependencies=[Operator], responses=refusals(404))
-async def traces(cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, after: After = 0) -> api.TraceList:
+@router.get("/agent/{thread_id}/traces", dependencies=[Operator], response_model=api.TraceList, responses=refusals(404))
+async def traces(
+    cluster: TheCluster, agency_id: AgencyId, thread_id: ThreadId, request: Request, after: After = 0
+) -> Response:
     """What failed with a traceback or printed something, oldest first: tools, models, hooks."""
-    return api.TraceList(traces=await cluster.thread(agency_id, thread_id).traces(after))
+    return whole(api.TraceList(traces=await cluster.thread(agency_id, thread_id).traces(after)), request)
 
 
-@router.get("/agent/{thread_id}/model-calls", dependencies=[Viewer], responses=refusals(404))
+@router.get(
+    "/agent/{thread_id}/model-calls", dependencies=[Viewer], response_model=api.ModelCallList, responses=refusals(404)
+)
 async def model_calls(
+    request: Request,
     cluster: TheCluster,
     agency_id: AgencyId,
     thread_id: ThreadId,
     run: Annotated[
         int | None, Query(ge=1, lt=2**63, description="The number of a run; left out, it is the latest.")
     ] = None,
-) -> api.ModelCallList:
+) -> Response:
     """The model calls of a run in figures: tokens, cost and times. Those of hooks and tools are among them."""
-    return api.ModelCallList(model_calls=await cluster.thread(agency_id, thread_id).model_calls(run))
+    return whole(api.ModelCallList(model_calls=await cluster.thread(agency_id, thread_id).model_calls(run)), request)
 
 
-@router.get("/agent/{thread_id}/model-call/{seq}", dependencies=[Operator], responses=refusals(404))
+@router.get(
+    "/agent/{thread_id}/model-call/{seq}",
+    dependencies=[Operator],
+    response_model=ModelCallRecord,
+    responses=refusals(404),
+)
 async def model_call(
+    request: Request,
     cluster: TheCluster,
     agency_id: AgencyId,
     thread_id: ThreadId,
     seq: Annotated[int, Path(ge=1, lt=2**63, description="An event of the call: `model.started`, say.")],
-) -> ModelCallRecord:
+) -> Response:
     """A model call with what was sent and what came back, by an event that tells of it."""
-    return await cluster.thread(agency_id, thread_id).model_call(seq)
+    return whole(await cluster.thread(agency_id, thread_id).model_call(seq), request)
 
 
 # What people decide, and how they steer a run.

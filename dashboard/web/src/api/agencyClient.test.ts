@@ -71,6 +71,18 @@ const gateway = () => {
 
 afterEach(() => vi.restoreAllMocks());
 
+test("a list is whole, however short its pages are", async () => {
+  const at = new Gateway();
+  const pages = [
+    { blueprints: [{ name: "a" }, { name: "b" }], next: "b" },
+    { blueprints: [{ name: "c" }], next: null },
+  ];
+  at.answers["GET /agency/a/blueprints"] = () => pages.shift();
+  const found = await at.client().agency("a").blueprints();
+  expect(found.map((each) => each.name)).toEqual(["a", "b", "c"]);
+  expect(at.asked.map(({ url }) => new URL(url).searchParams.get("after"))).toEqual([null, "b"]);
+});
+
 test("events go on after a cut where they broke off, none twice and none missing", async () => {
   const at = gateway();
   const events = at.client().agency("a").thread("t").events();

@@ -94,6 +94,23 @@ export interface Following {
   signal?: AbortSignal;
 }
 
+/** All of a list, page after page: a page may end early, because it has so many bytes. */
+async function everyPage<Name extends string, Item>(
+  transport: Transport,
+  address: string,
+  name: Name,
+): Promise<Item[]> {
+  const found: Item[] = [];
+  let after: string | number | null | undefined;
+  do {
+    const query = after === undefined ? { limit: MOST } : { limit: MOST, after };
+    const page: Record<Name, Item[]> & { next?: string | number | null } = await transport.request(address, { query });
+    found.push(...page[name]);
+    after = page.next ?? null;
+  } while (after !== null);
+  return found;
+}
+
 export class AgencyClient {
   readonly transport: Transport;
 
@@ -115,6 +132,7 @@ export class AgencyClient {
     return (await this.transport.request<{ extensions: Extension[] }>("/extensions")).extensions;
   }
 
+  /** The newest ones. */
   async agencies(): Promise<Agency[]> {
     return (await this.transport.request<{ agencies: Agency[] }>("/agencies", { query: { limit: MOST } })).agencies;
   }
@@ -164,10 +182,8 @@ export class AgencyHandle {
     return this.transport.request(path`/agency/${this.id}/policy`, { method: "PUT", body: policy });
   }
 
-  async blueprints(): Promise<Blueprint[]> {
-    const query = { limit: MOST };
-    return (await this.transport.request<{ blueprints: Blueprint[] }>(path`/agency/${this.id}/blueprints`, { query }))
-      .blueprints;
+  blueprints(): Promise<Blueprint[]> {
+    return everyPage<"blueprints", Blueprint>(this.transport, path`/agency/${this.id}/blueprints`, "blueprints");
   }
 
   /** Of one that is there, what is not given stays as it was. */
@@ -184,10 +200,8 @@ export class AgencyHandle {
     return this.transport.request(path`/agency/${this.id}/blueprints/${name}`, { method: "DELETE" });
   }
 
-  async providers(): Promise<ProviderInfo[]> {
-    const query = { limit: MOST };
-    return (await this.transport.request<{ providers: ProviderInfo[] }>(path`/agency/${this.id}/providers`, { query }))
-      .providers;
+  providers(): Promise<ProviderInfo[]> {
+    return everyPage<"providers", ProviderInfo>(this.transport, path`/agency/${this.id}/providers`, "providers");
   }
 
   putProvider(name: string, entry: JsonObject): Promise<ProviderInfo> {
@@ -198,9 +212,8 @@ export class AgencyHandle {
     return this.transport.request(path`/agency/${this.id}/providers/${name}`, { method: "DELETE" });
   }
 
-  async keys(): Promise<Key[]> {
-    return (await this.transport.request<{ keys: Key[] }>(path`/agency/${this.id}/keys`, { query: { limit: MOST } }))
-      .keys;
+  keys(): Promise<Key[]> {
+    return everyPage<"keys", Key>(this.transport, path`/agency/${this.id}/keys`, "keys");
   }
 
   createKey(name: string, role: KeyRole): Promise<KeyWithSecret> {
@@ -263,10 +276,8 @@ export class AgencyHandle {
 
   // Schedules.
 
-  async schedules(): Promise<Schedule[]> {
-    const query = { limit: MOST };
-    return (await this.transport.request<{ schedules: Schedule[] }>(path`/agency/${this.id}/schedules`, { query }))
-      .schedules;
+  schedules(): Promise<Schedule[]> {
+    return everyPage<"schedules", Schedule>(this.transport, path`/agency/${this.id}/schedules`, "schedules");
   }
 
   createSchedule(body: NewSchedule): Promise<Schedule> {
