@@ -10,11 +10,12 @@ client that reaches it may do everything.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Annotated, Literal, get_args
 
 import structlog
 from fastapi import Depends, Security
+from fastapi.dependencies.models import Dependant
 from fastapi.security import APIKeyHeader, HTTPBearer
 from pydantic import SecretStr
 from starlette.requests import HTTPConnection
@@ -36,6 +37,10 @@ VOUCHED = "agency.principal"
 
 Role = Literal["viewer", "operator", "admin"]
 RANKS: dict[Role, int] = {"viewer": 0, "operator": 1, "admin": 2}
+
+Access = Literal["none", "any", "viewer", "operator", "admin", "owner"]
+"""What a route asks of its caller, from the least to the most: no credential; any that is right; a role in the agency
+of the path; the installation's secret."""
 
 
 class Principal(Wire):
@@ -177,7 +182,25 @@ def may(needed: Role) -> Callable[..., Awaitable[Principal]]:
         principal.check(agency_id, needed)
         return principal
 
+    _ASKED[check] = needed
     return check
+
+
+_ASKED: dict[Callable[..., object], Access] = {principal_of: "any", owner_only: "owner"}
+"""What each dependency of this module asks for, so that the API's description says of a route what is checked there."""
+
+
+def access_of(route: Dependant) -> Access:
+    """What a route asks of its caller: the most that any of its dependencies asks for."""
+    levels = get_args(Access)
+    return max((_ASKED.get(call, "none") for call in _calls(route)), key=levels.index, default="none")
+
+
+def _calls(dependant: Dependant) -> Iterator[Callable[..., object]]:
+    for each in dependant.dependencies:
+        if each.call is not None:
+            yield each.call
+        yield from _calls(each)
 
 
 SCHEMES = (Security(_bearer), Security(_header))

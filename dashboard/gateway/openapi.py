@@ -2,7 +2,8 @@
 
 `python -m dashboard.gateway.openapi` prints it without starting anything. The types of the web app are generated from
 that, so the document says exactly what goes over the wire: every field that an answer always has is required there, the
-tag of a tagged union is required, and the fields that the stock middleware add to a thread's state are described.
+tag of a tagged union is required, and the fields that the stock middleware add to a thread's state are described. Each
+operation says as `x-role` what it asks of its caller, which is what `access` checks.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import iter_route_contexts
 
 from agency.define.hooks import ChildLink
 from agency.events import Event
+from dashboard.gateway.access import access_of
 from dashboard.gateway.examples import EXAMPLES
 from dashboard.gateway.problems import Problem
 from middleware.planning import Todo
@@ -61,6 +64,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 if name in schemas:
                     schemas[name].setdefault("examples", [example])
         _require_tags(document)
+        _add_roles(document, app)
         for path in document["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)
@@ -75,6 +79,14 @@ def _add_models(schemas: dict[str, Any]) -> None:
         found = model.model_json_schema(**SCHEMA)
         schemas.update({name: each for name, each in found.pop("$defs", {}).items() if name not in schemas})
         schemas[model.__name__] = found
+
+
+def _add_roles(document: dict[str, Any], app: FastAPI) -> None:
+    described = (route for route in iter_route_contexts(app.routes) if getattr(route, "include_in_schema", False))
+    asked = {route.unique_id: access_of(route.dependant) for route in described}
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["x-role"] = asked[operation["operationId"]]
 
 
 def _require_tags(document: dict[str, Any]) -> None:

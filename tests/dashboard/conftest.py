@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.gateway_fixtures import agency, http
+from tests.support.gateway_fixtures import agency, guarded, http, owner
 from tests.support.programs import program
 
-__all__ = ["agency", "http", "program"]
+__all__ = ["agency", "guarded", "http", "owner", "program"]

@@ -1,10 +1,10 @@
-"""Who gets in, and how far: the secret, keys and their roles, tickets, and agencies that do not see each other."""
+"""Who gets in: the secret, keys, tickets, pages of other sites, and how much of everything. Which routes a caller gets
+to, and what agencies see of each other, is in `test_isolation.py`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,21 +14,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.support.gateway_requests import Json, assert_problem, create, finished, message, socket_events, stored
+from tests.support.gateway_fixtures import SECRET
+from tests.support.gateway_requests import assert_problem, create, finished, holding, key, socket_events, stored
 from tests.support.gateways import Serve, Server
-from tests.support.scripted_system import calls, say
+from tests.support.scripted_system import say
 from tests.support.waiting import eventually
-
-SECRET = "open sesame, büro 7"
-
-
-@pytest.fixture(scope="module")
-def guarded(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A gateway with a secret, in front of the same installation."""
-    log = tmp_path_factory.mktemp("guarded") / "log"
-    server = Server(gateway.settings, log, AGENCY_SECRET=SECRET, AGENCY_BEAT="0.3")
-    yield server
-    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -44,49 +34,7 @@ def limited(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     server.stop()
 
 
-@pytest.fixture
-def owner(guarded: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=guarded.url, headers={b"X-SECRET": SECRET.encode()}, timeout=60) as client:
-        yield client
-
-
-def key(owner: httpx.Client, agency: str, role: str) -> Json:
-    made = owner.post(f"/agency/{agency}/keys", json={"name": f"the {role}'s", "role": role})
-    assert made.status_code == 201
-    return made.json()
-
-
-def holding(server: Server, text: str) -> httpx.Client:
-    return server.client(Authorization=f"Bearer {text}")
-
-
-OPEN = {"/", "/healthz", "/assets/{name}", "/settle/{token}"}
-WEBHOOKS = ("/agency/{agency_id}/x/guests/letter",)
-"""They take no key, and verify each request themselves."""
-
-
-def routes(document: Json) -> list[tuple[str, str]]:
-    return [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
-
-
 # The secret.
-
-
-@pytest.mark.parametrize("given", [{}, {"X-SECRET": "wrong"}, {"Authorization": "Bearer wrong"}, {"X-SECRET": ""}])
-def test_without_the_secret_nothing_but_the_page_and_the_health_answers(
-    guarded: Server, owner: httpx.Client, given: dict[str, str]
-) -> None:
-    document = owner.get("/openapi.json").json()
-    found = [*routes(document), ("GET", "/openapi.json")]
-    assert len(found) > 25
-    with guarded.client(**given) as stranger:
-        assert stranger.get("/").status_code == 200
-        assert stranger.get("/healthz").status_code == 200
-        for method, path in found:
-            if path not in OPEN:
-                answer = stranger.request(method, re.sub(r"\{\w+\}", "x", path))
-                assert_problem(answer, 401, "ERR_UNAUTHORIZED")
-                assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_the_secret_opens_everything_by_either_header(guarded: Server) -> None:
@@ -134,58 +82,6 @@ def test_no_secret_and_no_key_reaches_the_log(guarded: Server, owner: httpx.Clie
 
 # Keys.
 
-ALLOWED = {
-    "viewer": {"viewer"},
-    "operator": {"viewer", "operator"},
-    "admin": {"viewer", "operator", "admin"},
-}
-
-
-@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
-def test_a_key_may_do_what_its_role_may_and_no_more(guarded: Server, owner: httpx.Client, role: str) -> None:
-    agency = owner.post("/agencies").json()["id"]
-    thread = create(owner, agency, say("hello"))
-    finished(owner, agency, thread)
-    at = f"/agency/{agency}"
-    attempts: list[tuple[str, str, str, Json, int]] = [
-        ("viewer", "GET", f"{at}", None, 200),
-        ("viewer", "GET", f"{at}/agents", None, 200),
-        ("viewer", "GET", f"{at}/blueprints", None, 200),
-        ("viewer", "GET", f"{at}/approvals", None, 200),
-        ("viewer", "GET", f"{at}/events", None, 200),
-        ("viewer", "GET", f"{at}/agent/{thread}/state", None, 200),
-        ("viewer", "GET", f"{at}/agent/{thread}/run", None, 200),
-        ("viewer", "GET", f"{at}/search?q=hello", None, 200),
-        ("viewer", "GET", f"{at}/statistics?by=day", None, 200),
-        ("viewer", "POST", f"{at}/blueprints/resolve", {"name": "clerk"}, 200),
-        ("operator", "PATCH", f"{at}/agent/{thread}", {"title": "Greetings"}, 200),
-        ("operator", "POST", f"{at}/agents", {"agentType": "clerk"}, 201),
-        ("operator", "PATCH", f"{at}/agent/{thread}/state", {"state": {"todos": []}}, 200),
-        ("operator", "POST", f"{at}/agent/{thread}/retry", {}, 409),
-        ("operator", "POST", f"{at}/agent/{thread}/invoke", {"messages": message(say("more"))}, 202),
-        ("operator", "POST", f"{at}/agent/{thread}/fork", {"afterSeq": 1}, 201),
-        ("operator", "POST", f"{at}/agent/{thread}/approve", {"approved": True}, 409),
-        ("operator", "POST", f"{at}/agent/{thread}/limits", {"tokens": 7}, 409),
-        ("admin", "POST", f"{at}/blueprints", {"name": "clerk", "prompt": "Be brief."}, 201),
-        ("admin", "POST", f"{at}/blueprints", {"name": "clerk", "tags": ["demolition"], "unattended": True}, 200),
-        ("admin", "DELETE", f"{at}/blueprints/clerk", None, 204),
-        ("admin", "PATCH", f"{at}", {"name": "renamed"}, 200),
-        ("admin", "GET", f"{at}/keys", None, 200),
-        ("admin", "POST", f"{at}/keys", {"name": "another", "role": "viewer"}, 201),
-        ("admin", "DELETE", f"{at}/agent/{thread}", None, 204),
-    ]
-    with holding(guarded, key(owner, agency, role)["key"]) as holder:
-        for needed, method, path, body, status in attempts:
-            answer = holder.request(method, path, json=body)
-            if needed in ALLOWED[role]:
-                assert answer.status_code == status, (method, path, answer.text)
-            else:
-                assert_problem(answer, 403, "ERR_FORBIDDEN")
-        assert_problem(holder.post("/agencies", json={"name": "mine"}), 403, "ERR_FORBIDDEN")
-        for owners in ("/status", "/metrics"):
-            assert_problem(holder.get(owners), 403, "ERR_FORBIDDEN")
-        assert [each["id"] for each in holder.get("/agencies").json()["agencies"]] == [agency]
-
 
 def test_a_revoked_key_opens_nothing_at_once(guarded: Server, owner: httpx.Client) -> None:
     agency = owner.post("/agencies").json()["id"]
@@ -227,66 +123,6 @@ def test_keys_are_checked_where_no_secret_is_needed_too(gateway: Server, http: h
     with holding(gateway, made["key"]) as viewer:
         assert viewer.get(f"/agency/{agency}/agents").status_code == 200
         assert_problem(viewer.post(f"/agency/{agency}/agents", json={"agentType": "clerk"}), 403, "ERR_FORBIDDEN")
-
-
-# Agencies that do not see each other.
-
-
-async def test_two_agencies_cannot_reach_each_others_threads_by_any_route(
-    guarded: Server, owner: httpx.Client, tmp_path: Path
-) -> None:
-    mine, theirs = (owner.post("/agencies").json()["id"] for _ in range(2))
-    (tmp_path / "ledger").touch()
-    wanted = calls(("charge", {"ledger": str(tmp_path / "ledger"), "what": "theirs"}))
-    thread = create(owner, theirs, wanted, say("charged"), agent="careful")
-    finished(owner, theirs, thread)
-    before = owner.get(f"/agency/{theirs}/agent/{thread}/events").json()
-    text = key(owner, mine, "admin")["key"]
-    document = owner.get("/openapi.json").json()
-    bodies: dict[str, Json] = {
-        "/approve": {"approved": True},
-        "/invoke": {"messages": message(say("mine now"))},
-        "/limits": {"tokens": 1},
-        "/settle": {"token": "agc.thr.guess"},
-        "/fork": {},
-        "/retry": {},
-        "/state": {"state": {"todos": []}},
-        "/agents": {"agentType": "clerk"},
-        "/agent/{thread_id}": {"title": "mine now"},
-        "/resolve": {"name": "clerk"},
-        "/blueprints": {"name": "clerk", "prompt": "mine now"},
-        "/keys": {"name": "mine", "role": "admin"},
-    }
-    tried = 0
-    with holding(guarded, text) as intruder:
-        for method, path in routes(document):
-            if "{agency_id}" not in path or path in WEBHOOKS:
-                continue
-            body = next((body for end, body in bodies.items() if path.endswith(end)), {"name": "mine now"})
-            filled = path.replace("{thread_id}", thread).replace("{name}", "clerk").replace("{key_id}", "k")
-            filled = filled.replace("{seq}", "1")
-            agencies = [theirs, mine] if "{thread_id}" in path else [theirs]
-            for agency in agencies:
-                given = None if method in ("GET", "DELETE") else body
-                which = {"file": {"path": "/a.txt"}, "search": {"q": "a"}}.get(path.rpartition("/")[2])
-                answer = intruder.request(method, filled.replace("{agency_id}", agency), params=which, json=given)
-                detail = assert_problem(answer, 404, "ERR_NOT_FOUND")
-                unknown = intruder.request(
-                    method, filled.replace("{agency_id}", "agc_nowhere"), params=which, json=given
-                )
-                if agency == theirs:  # what is there and what is not look alike
-                    assert assert_problem(unknown, 404, "ERR_NOT_FOUND") == detail.replace(theirs, "agc_nowhere")
-                tried += 1
-        ticket = intruder.post("/tickets").json()["ticket"]
-    assert tried > 25
-    for path in (f"/agency/{theirs}/ws", f"/agency/{theirs}/agent/{thread}/ws", f"/agency/{mine}/agent/{thread}/ws"):
-        for how in ({"Authorization": f"Bearer {text}"}, {}):
-            query = "" if how else f"?ticket={ticket}"
-            with pytest.raises(InvalidStatus) as caught:
-                await anext(socket_events(guarded, path + query, **how))
-            assert caught.value.response.status_code in (401, 404)
-    assert owner.get(f"/agency/{theirs}/agent/{thread}/events").json() == before
-    assert (tmp_path / "ledger").read_text() == ""
 
 
 # Pages of other sites.

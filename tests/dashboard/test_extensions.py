@@ -13,37 +13,15 @@ from typer.testing import CliRunner
 from agency import NotFound
 from agency.client import Agency, Client
 from dashboard.command import app
+from tests.support.gateway_fixtures import SIGNING
 from tests.support.gateway_requests import assert_problem, create, finished
 from tests.support.gateways import Server
 from tests.support.guest_book import SIGNATURE
 from tests.support.scripted_system import calls, say
 
-SECRET = "the secret"
-SIGNING = "signing-4711"
-
-
-@pytest.fixture(scope="module")
-def guarded(ray_settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A gateway with a secret, which can verify letters."""
-    log = tmp_path_factory.mktemp("guarded") / "log"
-    server = Server(ray_settings, log, AGENCY_SECRET=SECRET, AGENCY_KEY_GUESTS=SIGNING)
-    yield server
-    server.kill()
-
-
-@pytest.fixture
-def owner(guarded: Server) -> Iterator[httpx.Client]:
-    with guarded.client(Authorization=f"Bearer {SECRET}") as client:
-        yield client
-
 
 def new_agency(owner: httpx.Client) -> str:
     return str(owner.post("/agencies", json={"name": "inn"}).json()["id"])
-
-
-def key(owner: httpx.Client, agency: str, role: str) -> dict[str, str]:
-    made = owner.post(f"/agency/{agency}/keys", json={"name": role, "role": role}).json()
-    return {"Authorization": f"Bearer {made['key']}"}
 
 
 def test_routes_answer_with_the_rights_of_their_caller(http: httpx.Client, agency: str) -> None:
@@ -67,37 +45,6 @@ def test_routes_answer_with_the_rights_of_their_caller(http: httpx.Client, agenc
     assert_problem(http.get(f"/agency/{agency}/x/guests/none"), 404, "ERR_NOT_FOUND")
     assert_problem(http.get("/agency/agc_none/x/guests/entries"), 404, "ERR_NOT_FOUND")
     assert "/agency/{agency_id}/x/guests/entries" in http.get("/openapi.json").json()["paths"]
-
-
-def test_nothing_of_an_extension_is_reached_without_a_credential(guarded: Server, owner: httpx.Client) -> None:
-    agency = new_agency(owner)
-    at = f"/agency/{agency}/x/guests"
-    with guarded.client() as stranger:
-        for method, path in (("GET", "entries"), ("POST", "entries"), ("DELETE", "entries/a"), ("GET", "summary")):
-            assert_problem(stranger.request(method, f"{at}/{path}", json={"guest": "A"}), 401, "ERR_UNAUTHORIZED")
-        assert_problem(stranger.get("/extensions"), 401, "ERR_UNAUTHORIZED")
-    assert owner.get(f"{at}/entries").json() == []
-
-
-def test_roles_and_walls_between_agencies_hold(guarded: Server, owner: httpx.Client) -> None:
-    agency, other = new_agency(owner), new_agency(owner)
-    entries = f"/agency/{agency}/x/guests/entries"
-    with guarded.client(**key(owner, agency, "viewer")) as viewer:
-        assert viewer.get(entries).json() == []
-        assert_problem(viewer.post(entries, json={"guest": "Ada"}), 403, "ERR_FORBIDDEN")
-        assert viewer.get("/extensions").json()["extensions"][0]["name"] == "guests"
-    with guarded.client(**key(owner, agency, "operator")) as operator:
-        made = operator.post(entries, json={"guest": "Ada"}).json()["entry"]
-        assert_problem(operator.delete(f"{entries}/{made}"), 403, "ERR_FORBIDDEN")
-    with guarded.client(**key(owner, other, "admin")) as neighbour:
-        for answer in (
-            neighbour.get(entries),
-            neighbour.post(entries, json={"guest": "Eve"}),
-            neighbour.delete(f"{entries}/{made}"),
-        ):
-            assert_problem(answer, 404, "ERR_NOT_FOUND")
-        assert neighbour.get(f"/agency/{other}/x/guests/entries").json() == []
-    assert [each["guest"] for each in owner.get(entries).json()] == ["Ada"]
 
 
 def test_a_webhook_verifies_each_request_and_acts_in_its_agency_only(guarded: Server, owner: httpx.Client) -> None:

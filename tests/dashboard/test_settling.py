@@ -16,16 +16,6 @@ from tests.support.gateway_requests import assert_problem
 from tests.support.gateways import Server
 from tests.support.scripted_system import calls, say, script
 
-SECRET = "open sesame"
-
-
-@pytest.fixture(scope="module")
-def guarded(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A gateway with a secret, in front of the same installation."""
-    server = Server(gateway.settings, tmp_path_factory.mktemp("guarded") / "log", AGENCY_SECRET=SECRET)
-    yield server
-    server.stop()
-
 
 @pytest.fixture
 def client(gateway: Server) -> Iterator[Client]:

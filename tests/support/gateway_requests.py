@@ -50,6 +50,18 @@ def stored(http: httpx.Client, agency: str, thread: str) -> list[Json]:
     return found
 
 
+def key(owner: httpx.Client, agency: str, role: str, name: str | None = None) -> Json:
+    """A new key of an agency, with its text."""
+    made = owner.post(f"/agency/{agency}/keys", json={"name": name or f"the {role}'s", "role": role})
+    assert made.status_code == 201, made.text
+    return made.json()
+
+
+def holding(server: Server, credential: str) -> httpx.Client:
+    """A client with a key, or with the secret."""
+    return server.client(Authorization=f"Bearer {credential}")
+
+
 async def socket_events(server: Server, path: str, **headers: str) -> AsyncIterator[Json]:
     async with connect(server.ws + path, additional_headers=headers, proxy=None) as socket:
         async for frame in socket:
