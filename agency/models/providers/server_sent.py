@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -32,33 +33,38 @@ async def read_events(response: httpx2.Response, sdk: ModuleType) -> AsyncIterat
     split = EventSplitter()
     body = response.aiter_bytes()
     async for piece in body:
-        found: list[Json] = []
-        for data in split.add(piece):
-            if data.startswith(END):
-                yield found
-                await _drain(body)
-                return
-            found += _object(data, response, sdk)
+        found = split.add(piece)
+        ends = next((at for at, data in enumerate(found) if data.startswith(END)), None)
         if found:
-            yield found
-    for data in split.end():
-        yield _object(data, response, sdk)
+            for events in _objects(found[:ends], response, sdk):
+                yield events
+        if ends is not None:
+            await _drain(body)
+            return
+    for events in _objects(split.end(), response, sdk):
+        yield events
 
 
-def _object(data: bytes, response: httpx2.Response, sdk: ModuleType) -> list[Json]:
-    said = _json(data)
-    if not isinstance(said, dict):
-        return []
-    if said.get("error"):
-        raise sdk.APIError("the stream tells of an error", response.request, body=said["error"])
-    return [said]
+def _objects(found: list[bytes], response: httpx2.Response, sdk: ModuleType) -> Iterator[list[Json]]:
+    """All events up to one that tells of an error, which is raised."""
+    objects: list[Json] = []
+    for said in _parsed(found):
+        if isinstance(said, dict):
+            if said.get("error"):
+                yield objects
+                raise sdk.APIError("the stream tells of an error", response.request, body=said["error"])
+            objects.append(said)
+    yield objects
 
 
-def _json(data: bytes) -> object:
+def _parsed(found: list[bytes]) -> Iterable[object]:
+    """Each as JSON. All at once is quicker; what that does not take is read one by one, as far as it can be read."""
     try:
-        return from_json(data)
+        together: list[object] = from_json(b"[%b]" % b",".join(found))
     except ValueError:
-        return json.loads(data)  # takes half of a surrogate pair, too, which servers send that cut text anywhere
+        together = []
+    # Half of a surrogate pair is read as well: servers send it that cut a text anywhere.
+    return together if len(together) == len(found) else (json.loads(data) for data in found)
 
 
 async def _drain(body: AsyncIterator[bytes]) -> None:
@@ -75,41 +81,27 @@ class EventSplitter:
     models, the data says what it is."""
 
     def __init__(self) -> None:
-        self._rest: list[bytes] = []
+        self._rest = b""
         """The event that is not over yet, as far as it has come."""
-        self._open_line = False
-        """Whether it ends within a line, or with one that is over: the next line feed ends it then."""
+        self._more: list[bytes] = []
+        """What has come of it since; a large one is put together once."""
         self._carriage = False
         """Whether the piece before ended with a carriage return, so that a line feed that follows ends no line."""
 
-    def add(self, piece: bytes) -> Iterator[bytes]:
+    def add(self, piece: bytes) -> list[bytes]:
         if piece and (self._carriage or b"\r" in piece):
             piece = self._with_line_feeds(piece)
-        if not piece:
-            return
-        if self._rest and not self._open_line and piece.startswith(b"\n"):
-            yield from self._ended()
-        *events, rest = piece.split(b"\n\n")
-        for event in events:
-            if self._rest:
-                self._rest.append(event)
-                yield from self._ended()
-            else:
-                yield from _data_of(event)
-        if rest:
-            self._rest.append(rest)
-            self._open_line = not rest.endswith(b"\n")
+        if b"\n" not in piece:
+            self._more.append(piece)
+            return []
+        events, ended, self._rest = b"".join((self._rest, *self._more, piece)).rpartition(b"\n\n")
+        self._more = []
+        return _data_in(events) if ended else []
 
-    def end(self) -> Iterator[bytes]:
+    def end(self) -> list[bytes]:
         """The data of the event that is not over yet, but for a line that is not."""
-        whole, _, _ = b"".join(self._rest).rpartition(b"\n")
-        self._rest = []
-        return _data_of(whole)
-
-    def _ended(self) -> Iterator[bytes]:
-        event = b"".join(self._rest)
-        self._rest = []
-        return _data_of(event)
+        lines, _, _ = b"".join((self._rest, *self._more)).rpartition(b"\n")
+        return _data_in(lines)
 
     def _with_line_feeds(self, piece: bytes) -> bytes:
         if self._carriage:
@@ -120,7 +112,13 @@ class EventSplitter:
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _data_of(event: bytes) -> Iterator[bytes]:
-    lines = [line for line in event.split(b"\n") if line.startswith(b"data:")]
-    if lines:
-        yield b"\n".join(line[6:] if line[5:6] == b" " else line[5:] for line in lines)
+_DATA = re.compile(rb"^data: ?(.*)$", re.MULTILINE)
+_SECOND_LINE = re.compile(rb"^data:.*\n(?:.+\n)*?data:", re.MULTILINE)
+"""An event whose data has more than one line. Models' servers send none, but they may."""
+
+
+def _data_in(events: bytes) -> list[bytes]:
+    if _SECOND_LINE.search(events) is None:
+        return _DATA.findall(events)
+    found = (b"\n".join(_DATA.findall(event)) for event in events.split(b"\n\n") if _DATA.search(event))
+    return list(found)
