@@ -1,5 +1,5 @@
-"""Warming up a host: open and close a throwaway thread once, so that the first real one finds everything loaded. What is
-loaded then stays for ever, so the garbage collector need not look at it again: that takes a fifth of a second each time.
+"""Warming up a host: open and close a throwaway thread once, so that the first real one finds everything loaded. What
+is loaded then stays for ever, so the garbage collector need not look at it: that takes a fifth of a second each time.
 
 The thread belongs to no agency, its file is in a temporary folder, and nothing of it reaches the directory's index.
 """

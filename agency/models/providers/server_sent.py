@@ -72,13 +72,13 @@ async def _drain(body: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in body:
                 pass
-    except Exception:  # noqa: S110  # the reply is whole, whatever comes behind it
+    except Exception:  # the reply is whole, whatever comes behind it
         pass
 
 
 class EventSplitter:
-    """Finds the data of server-sent events in bytes that come in pieces. Names of events are left out: in the streams of
-    models, the data says what it is."""
+    """Finds the data of server-sent events in bytes that come in pieces. Names of events are left out: in the streams
+    of models, the data says what it is."""
 
     def __init__(self) -> None:
         self._rest = b""
