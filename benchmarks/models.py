@@ -5,13 +5,15 @@
 A scripted model server runs in a process of its own and streams to both: to durable threads, which call a tool after
 each reply but the last, and to the SDK alone, which is sent the same conversations and reads the same replies. The SDK
 is measured as it comes, and over the transport that we give it. What is compared is taken in turns in the same run, and
-the best of several rounds counts. `--json` prints one object as the last line.
+the best of several rounds counts. The garbage collector does not look at what was loaded before, as in a host; the SDKs
+have the same of it. `--json` prints one object as the last line.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -89,6 +91,13 @@ async def ours(model: str, folder: Path) -> float:
         return (time.process_time() - began) * 1000 / THREADS / CALLS
 
 
+async def load(folder: Path) -> None:
+    """Use everything once, so that it is loaded."""
+    for api in ("openai", "anthropic"):
+        async with LocalRuntime(build(f"{api}:m"), folder / f"{api}-load") as runtime:
+            await finish(await runtime.create_thread("clerk"))
+
+
 # The SDKs alone.
 
 
@@ -157,6 +166,9 @@ async def bare(api: str, *, aiohttp: bool) -> float:
 
 def measure(folder: Path) -> dict[str, float]:
     figures: dict[str, float] = {}
+    asyncio.run(load(folder))
+    gc.collect()
+    gc.freeze()
     for api in ("openai", "anthropic"):
         taken: dict[str, list[float]] = {"call": [], "bare": [], "bare_aiohttp": []}
         for number in range(ROUNDS):

@@ -62,6 +62,7 @@ class SystemAgent:
             if create is not None:
                 thread.introduce()
                 await agent.begin(create)
+            await thread.durable()
         except BaseException:
             await thread.close()
             raise
@@ -94,14 +95,20 @@ class SystemAgent:
         """Call an operation by its name."""
         self._calls += 1
         try:
-            if (of_thread := THREAD_OPERATIONS.get(name)) is not None:
-                return await of_thread(self.thread, *args, **kwargs)
-            if (own := OWN_OPERATIONS.get(name)) is not None:
-                return await own(self, *args, **kwargs)
-            raise AgencyError(f"a thread has no operation {name!r:.100}")
+            await self.thread.quiet()
+            answered = await self._call(name, args, kwargs)
+            await self.thread.durable()  # whatever a caller is told is on disk
+            return answered
         finally:
             self._calls -= 1
             self.touch()
+
+    async def _call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if (of_thread := THREAD_OPERATIONS.get(name)) is not None:
+            return await of_thread(self.thread, *args, **kwargs)
+        if (own := OWN_OPERATIONS.get(name)) is not None:
+            return await own(self, *args, **kwargs)
+        raise AgencyError(f"a thread has no operation {name!r:.100}")
 
     # Operations that need more than the thread's own method: limits for callers in other processes.
 

@@ -160,6 +160,23 @@ class Transaction:
             raise refused(self._doing, self._path, error) from error
 
 
+@contextmanager
+def joined(db: sqlite3.Connection) -> Iterator[bool]:
+    """Write as part of a transaction that stays open, all of it or nothing. Gives whether it begins one: if the block
+    raises then, there is none."""
+    begins = not db.in_transaction
+    db.execute("BEGIN IMMEDIATE" if begins else "SAVEPOINT part")
+    try:
+        yield begins
+        if not begins:
+            db.execute("RELEASE part")
+    except BaseException:
+        if db.in_transaction:  # some errors roll all of it back
+            for undo in ("ROLLBACK",) if begins else ("ROLLBACK TO part", "RELEASE part"):
+                db.execute(undo)
+        raise
+
+
 def commit(db: sqlite3.Connection) -> None:
     """Commit, and let tests have the process die before or after it."""
     if commit_hook is not None:

@@ -1,20 +1,23 @@
 """One thread's file: SQLite in WAL mode, written by one activation at a time.
 
 Commits run on the event loop's own thread. One takes some fifty microseconds; handing it to a worker thread costs more
-than that (docs/decisions/0002). Opening the file raises its `epoch`, and every commit checks, in the same
-transaction, that it is still its own: an activation that was overtaken gets `StaleActivation` and cannot write.
+than that (docs/decisions/0002). On shared storage, where each is synced, a worker thread ends them (`late_commits`),
+and what leaves the process waits until it is `durable`. Opening the file raises its `epoch`, and every commit checks, in
+the same transaction, that it is still its own: an activation that was overtaken gets `StaleActivation` and cannot write.
 
 Events and messages get their `seq` here, counting from 1 without a gap. No commit reads any history.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -28,6 +31,7 @@ from agency.events import Event, EventType, NewEvent, timestamp
 from agency.messages import Message
 from agency.store import history, schema, sqlite
 from agency.store.draft import Draft, Row, Statement, Value
+from agency.store.late_commits import LateCommits
 from agency.store.sqlite import LOCAL, Storage
 from agency.titles import SET_TITLE, title_of
 
@@ -39,6 +43,13 @@ _CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
 _ADD_TO_INBOX = "INSERT INTO inbox (body, timing, terms) VALUES (?, ?, ?)"
 ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?)"
 ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
+
+UNDO_TRIAL = ("ROLLBACK TO trial", "RELEASE trial")
+
+RECENT = 64
+"""So many of the latest events of a file with late commits can be read while a worker has its connection."""
+
+EventRow = tuple[int, int, int, int, str]
 
 
 class ThreadStore:
@@ -58,6 +69,9 @@ class ThreadStore:
         """The time of the latest commit here."""
         self.title = self._title()
         """Of the thread; empty if it has none yet."""
+        self.late: LateCommits | None = None
+        """How commits end that take their time; None if each is on disk when `commit` returns."""
+        self._recent: deque[EventRow] = deque(maxlen=RECENT)
 
     @classmethod
     def open(
@@ -96,6 +110,7 @@ class ThreadStore:
                 raise
 
     def close(self) -> None:
+        """It takes its time: what was applied is committed, or a checkpoint is made."""
         self.closed = True
         if not self._lock.acquire(blocking=False):
             if (reading := self._connection) is not None:
@@ -106,15 +121,27 @@ class ThreadStore:
         finally:
             self._lock.release()
 
+    async def close_in_worker(self) -> None:
+        """Close without keeping the event loop waiting for the disk."""
+        if self.late is None:
+            await asyncio.to_thread(self.close)
+        else:
+            await self.late.close(self.close)
+
     def doze(self) -> None:
         """Let go of the file, and of the hundred kilobytes that SQLite takes for it, until it is next used."""
         with self._lock:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._connection is None:
+            return
+        if self.late is not None:
+            if self._connection.in_transaction and not self.closed:
+                return
+            self._commit_open()
+        self._connection.close()
+        self._connection = None
 
     @property
     def _db(self) -> sqlite3.Connection:
@@ -152,33 +179,85 @@ class ThreadStore:
             statements.append((ADD_MESSAGE, (seq, stored_message(message), self.last_seq)))
         for message, when, terms in draft.posted:
             statements.append((_ADD_TO_INBOX, (stored_message(message), when, terms)))
-        for seq, event in enumerate(draft.events, self.last_seq + 1):
-            statements.append((ADD_EVENT, event_row(seq, ts, draft.run, event)))
+        rows = [event_row(seq, ts, draft.run, event) for seq, event in enumerate(draft.events, self.last_seq + 1)]
+        statements += [(ADD_EVENT, row) for row in rows]
         self._write(statements)
         self.committed_at = ts
         self.title = title
         self.message_count += len(draft.messages)
         self.last_seq += len(draft.events)
         self.inbox_count += len(draft.posted) - (draft.taken or 0)
+        if self.late is not None:
+            self._recent += rows
+            self.late.applied(self.last_seq)
 
     def _write(self, statements: Sequence[Statement]) -> None:
         def write(db: sqlite3.Connection) -> None:
             for sql, params in statements:
                 db.execute(sql, params)
 
-        self._transact(write)
+        if self.late is None:
+            self._transact(write)
+        else:
+            self._apply(write)
 
     def _transact(self, write: Callable[[sqlite3.Connection], None]) -> None:
         """Write in one transaction; nothing at all if another activation has opened the file since."""
         with self._lock:
             self._check_open()
             with sqlite.Transaction(self._db, self.path) as db:
-                (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
-                if epoch != self.epoch:
-                    raise StaleActivation(
-                        f"{self.path} was opened by another activation (epoch {epoch}, ours {self.epoch})"
-                    )
+                self._check_epoch(db)
                 write(db)
+
+    def _apply(self, write: Callable[[sqlite3.Connection], None]) -> None:
+        """Write in the open transaction, all or nothing; a worker commits it later."""
+        with self._lock, sqlite.store_errors("write", self.path):
+            self._check_open()
+            db = self._db
+            with sqlite.joined(db) as begins:
+                if begins:  # no other activation can raise the epoch until this is committed
+                    self._check_epoch(db)
+                write(db)
+
+    def _commit_open(self) -> None:
+        """Commit what was applied. It takes its time."""
+        with self._lock, sqlite.store_errors("write", self.path):
+            if self._connection is not None and self._connection.in_transaction:
+                sqlite.commit(self._connection)
+
+    def _check_epoch(self, db: sqlite3.Connection) -> None:
+        (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+        if epoch != self.epoch:
+            raise StaleActivation(f"{self.path} was opened by another activation (epoch {epoch}, ours {self.epoch})")
+
+    # What is on disk.
+
+    def commit_late(self, failed: Callable[[BaseException], None]) -> None:
+        """From now on, `commit` leaves the end of a commit to a worker thread. `failed` is told what keeps one from
+        disk. For use within an event loop."""
+        self.late = LateCommits(self._commit_open, failed, self.last_seq)
+
+    def when_durable(self, then: Callable[[], None]) -> None:
+        """Call `then` once all that is committed by now is on disk: at once, unless commits are late here."""
+        if self.late is None:
+            then()
+        else:
+            self.late.when_durable(then)
+
+    async def durable(self) -> None:
+        """Return once all that is committed by now is on disk."""
+        if self.late is not None:
+            await self.late.durable()
+
+    async def quiet(self) -> None:
+        """Return when the file can be used without waiting for a commit that is under way."""
+        if self.late is not None:
+            await self.late.quiet()
+
+    @property
+    def durable_seq(self) -> int:
+        """Of the latest event that is on disk, and may be told of."""
+        return self.last_seq if self.late is None else self.late.seq
 
     # Reading.
 
@@ -189,13 +268,15 @@ class ThreadStore:
             db = self._db
             if not staged:
                 return db.execute(sql, params).fetchall()
-            db.execute("BEGIN")
+            begin, undo = ("SAVEPOINT trial", UNDO_TRIAL) if db.in_transaction else ("BEGIN", ("ROLLBACK",))
+            db.execute(begin)
             try:
                 for statement, values in staged:
                     db.execute(statement, values)
                 return db.execute(sql, params).fetchall()
             finally:
-                db.execute("ROLLBACK")
+                for each in undo:
+                    db.execute(each)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -211,11 +292,17 @@ class ThreadStore:
         return [Message.model_validate_json(str(body)) for (body,) in rows]
 
     def events(self, after: int = 0, limit: int = 1_000) -> list[Event]:
-        with self._lock:
-            self._check_open()
-            rows = self._db.execute(
-                "SELECT seq, ts, type, run, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
-            ).fetchall()
+        """Stored events after a seq. Those that are not on disk yet are left out."""
+        rows: Iterable[EventRow]
+        if self.late is not None and self._recent and self._recent[0][0] <= after + 1:
+            rows = [row for row in self._recent if after < row[0] <= self.late.seq][:limit]
+        else:
+            with self._lock:
+                self._check_open()
+                rows = self._db.execute(
+                    "SELECT seq, ts, type, run, data FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+                    (after, self.durable_seq, limit),
+                ).fetchall()
         return [event_of(self.thread_id, *row) for row in rows]
 
     def _title(self) -> str:
@@ -249,7 +336,7 @@ def stored_message(message: Message) -> str:
     return message.model_dump_json(exclude_defaults=True)
 
 
-def event_row(seq: int, ts: int, run: int, event: NewEvent) -> tuple[Value, ...]:
+def event_row(seq: int, ts: int, run: int, event: NewEvent) -> EventRow:
     """An event as it is stored."""
     return seq, ts, _CODE[event.type], run, to_json(event.data).decode()
 

@@ -1,10 +1,12 @@
-"""Telling others what a thread has done: where it runs, and its observers. Always after the commit, never before.
+"""Telling others what a thread has done: where it runs, and its observers. Always after the commit, never before. What
+is told is how things stood at the commit, also where that takes its time to be on disk.
 
 What they make of it changes nothing here. It is on disk already, so an error of theirs is logged and left at that.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 
@@ -55,12 +57,19 @@ class Announcer:
         self._spent = spent
         self._last_spent: tuple[Spent, Spent] | None = None  # adding it up takes time, so it is done when it changes
 
-    def committed(self, draft: Draft) -> None:
-        if draft.events:
-            self._tell_runtime(draft.events)
+    def about(self, draft: Draft) -> Callable[[], None]:
+        """What tells of a draft that has just been committed."""
+        if not draft.events:
+            return _nothing
+        progress = self._progress(draft.events)
+        seq, at = self._store.last_seq, self._store.committed_at
+
+        def tell() -> None:
+            self._tell_runtime(progress)
             if self._observers:
-                store = self._store
-                self._observers.tell(self._thread, draft.run, store.last_seq, store.committed_at, draft.events)
+                self._observers.tell(self._thread, draft.run, seq, at, draft.events)
+
+        return tell
 
     def run_taken_up(self) -> None:
         """Let observers know how far a run in progress has got, before it goes on."""
@@ -74,21 +83,22 @@ class Announcer:
             return
         (created,) = self._store.events(after=origin.seq, limit=1)
         told = [NewEvent(created.type, created.data)]
-        self._tell_runtime(told)
+        self._tell_runtime(self._progress(told))
         if self._observers:
             self._observers.tell(self._thread, 0, origin.seq + 1, now_ms(), told)
 
     def spent_more(self) -> None:
         """The thread has used more, though no event says so: a child that it no longer waits for has reported."""
         self._last_spent = None
-        self._tell_runtime(())
+        self._store.when_durable(functools.partial(self._tell_runtime, self._progress(())))
 
-    def _tell_runtime(self, happened: Sequence[NewEvent]) -> None:
+    def _progress(self, happened: Sequence[NewEvent]) -> ThreadProgress | None:
+        """How far the thread has got, as it stands now. None if that cannot be told."""
         run = self._run
         try:
             if self._last_spent is None or any(event.type in SPENDING for event in happened):
                 self._last_spent = self._spent()
-            progress = ThreadProgress(
+            return ThreadProgress(
                 self._store.last_seq,
                 run.id,
                 run.status,
@@ -97,6 +107,18 @@ class Announcer:
                 *self._last_spent,
                 self._store.title,
             )
+        except Exception:
+            log.exception("the progress of thread %s is not known", self._thread.id)
+            return None
+
+    def _tell_runtime(self, progress: ThreadProgress | None) -> None:
+        if progress is None:
+            return
+        try:
             self._runtime.committed(self._thread, progress)
         except Exception:
             log.exception("the runtime failed to take the progress of thread %s", self._thread.id)
+
+
+def _nothing() -> None:
+    """For a commit of which there is nothing to tell."""

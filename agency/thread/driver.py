@@ -289,7 +289,7 @@ class Driver:
             self.fail(error)
             raise
         self._caller.committed(draft)
-        self._feed.notify()
+        self._store.when_durable(self._feed.notify)
         if draft.sets_timer:
             self.timers.schedule()
         self._on_commit(draft)
@@ -363,6 +363,7 @@ class Driver:
 
     async def _perform(self, request: fx.Request) -> None:
         run = self.run.n
+        await self._store.durable()  # whatever is performed follows from what is on disk
         try:
             match request:
                 case fx.SyncSurface():

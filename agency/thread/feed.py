@@ -168,7 +168,7 @@ class Feed:
                 await self.wait()
 
     def stored(self, after: int, limit: int) -> list[Event]:
-        return self._store.events(after, limit) if after < self._store.last_seq else []
+        return self._store.events(after, limit) if after < self._store.durable_seq else []
 
     def streaming_beyond(self, after: int) -> Stream | None:
         """The latest text, if it is not wholly before what a reader has seen."""

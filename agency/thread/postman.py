@@ -49,7 +49,7 @@ class Postman:
 
     async def _deliver_all(self) -> None:
         waits = RETRY.delays()
-        while letters := outbox.parcels(self._store):
+        while letters := await self._parcels():
             unreachable: set[str] = set()  # later parcels to these must not overtake the one that failed
             for seq, parcel in letters:
                 if parcel.to not in unreachable and not await self._deliver(seq, parcel):
@@ -59,6 +59,11 @@ class Postman:
             else:
                 waits = RETRY.delays()
 
+    async def _parcels(self) -> list[tuple[int, AnyParcel]]:
+        """What is in the outbox, on disk."""
+        await self._store.durable()
+        return outbox.parcels(self._store)
+
     async def _deliver(self, seq: int, parcel: AnyParcel) -> bool:
         try:
             await self._runtime.deliver(parcel)
@@ -67,6 +72,7 @@ class Postman:
                 "thread %s cannot deliver a %s to %s yet: %r", self._store.thread_id, parcel.kind, parcel.to, error
             )
             return False
+        await self._store.quiet()
         draft = self._store.draft()
         outbox.acknowledge(draft, seq)
         self._commit(draft)

@@ -7,6 +7,7 @@ Large because it is the one list of what can be done with a thread.
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -143,16 +144,22 @@ class Thread:
                 "metadata": create[0].model_dump_json(),
                 "blueprint": create[1].model_dump_json(),
             }
-        store = ThreadStore.open(path, create=rows, tables=tables, storage=storage)
+        opening = functools.partial(ThreadStore.open, path, create=rows, tables=tables, storage=storage)
+        store = await asyncio.to_thread(opening) if storage.shared else opening()
         try:
             thread = cls.of(store, system, runtime)
             if check is not None:
                 check(thread.blueprint)
-            store.prepare_tables(_tables(system, thread.blueprint))
+            tables = _tables(system, thread.blueprint)
+            if storage.shared:
+                await asyncio.to_thread(store.prepare_tables, tables)
+                store.commit_late(thread._driver.fail)
+            else:
+                store.prepare_tables(tables)
             await thread._wake()
         except BaseException:
             system.observers.left(store.thread_id)
-            store.close()
+            await store.close_in_worker()
             raise
         return thread
 
@@ -388,6 +395,14 @@ class Thread:
         self._driver.check_alive()
         await self._receiver.receive(parcel)
 
+    async def quiet(self) -> None:
+        """Return when it can be used without waiting for a commit that is under way, as on shared storage."""
+        await self._store.quiet()
+
+    async def durable(self) -> None:
+        """Return once all that has changed by now is on disk. Until then, callers are not told of it."""
+        await self._store.durable()
+
     def doze(self, after: float) -> None:
         """Let go of its file if it has not been used for so many seconds; the next use opens it again."""
         if time.monotonic() - self._store.used >= after:
@@ -523,7 +538,7 @@ class Thread:
         await self._pipeline.close()
         self._driver.fail(WrongState(f"thread {self.id} is closed"))
         self._system.observers.left(self.id)
-        await asyncio.to_thread(self._store.close)  # it checkpoints, and the disk may take its time
+        await self._store.close_in_worker()
 
     async def __aenter__(self) -> Self:
         return self
@@ -546,7 +561,7 @@ class Thread:
     def _committed(self, draft: Draft) -> None:
         if draft.sends:
             self._postman.start()
-        self._announcer.committed(draft)
+        self._store.when_durable(self._announcer.about(draft))
 
     def _person_wait(self) -> PersonWait | None:
         """The descendant that waits for a person, if the run waits for it."""

@@ -9,6 +9,7 @@ time: it stays in the file until what the hook has staged is committed with its 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 
@@ -81,6 +82,9 @@ class Timers:
             task.cancel()
 
     def _look(self, expected: int) -> None:
+        if (late := self._store.late) is not None and late.committing:
+            late.when_quiet(functools.partial(self._look, expected))
+            return
         now = max(expected, now_ms())  # the wall clock may have been set back meanwhile
         try:
             for timer, due in [each for each in timers(self._store) if each[1] <= now]:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -40,14 +40,14 @@ from agency.models.providers.entry import Provider
 from agency.models.providers.failures import Account, ModelExchange, count, failure
 from agency.models.providers.pools import Pools, connections, patience
 from agency.models.providers.schemas import for_anthropic, in_words
+from agency.models.providers.server_sent import Json, read_events
 from agency.models.reproduce import HttpRequest, address_of, key_in, shown_headers
 from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic, AsyncStream
-    from anthropic.types import MessageDeltaUsage, RawContentBlockDelta, RawMessageStreamEvent
-    from anthropic.types import Usage as MessageUsage
+    from anthropic.types import RawMessageStreamEvent
 
 MAX_TOKENS = 32_000
 """The API wants a limit, for thinking and answer together. Every current model allows this one."""
@@ -70,8 +70,6 @@ _EFFORTS = {"minimal": "low"}
 
 _TOO_LONG_FROM = 50_000
 """Bytes of a request that may be too long for a model: none has a window so small that fewer would fill it."""
-
-Json = dict[str, Any]  # as the SDK takes it
 
 
 class Messages:
@@ -140,7 +138,7 @@ class Messages:
             raise
         exchange.response = stream.response
         async with stream:
-            reply = await _read(stream, model, exchange, on_delta)
+            reply = await _read(read_events(stream.response, exchange.sdk), model, exchange, on_delta)
         if reply is None:
             raise self._account.cut_short(exchange)
         return reply
@@ -341,17 +339,17 @@ class _Block:
     text: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
 
-    def add(self, delta: RawContentBlockDelta, on_delta: OnDelta) -> None:
-        match delta.type:
+    def add(self, delta: Json, on_delta: OnDelta) -> None:
+        match delta["type"]:
             case "text_delta":
-                self.text.append(delta.text)
-                on_delta(delta.text)
+                self.text.append(delta["text"])
+                on_delta(delta["text"])
             case "input_json_delta":
-                self.text.append(delta.partial_json)
+                self.text.append(delta["partial_json"])
             case "thinking_delta":
-                self.text.append(delta.thinking)
+                self.text.append(delta["thinking"])
             case "signature_delta":
-                self.signature.append(delta.signature)
+                self.signature.append(delta["signature"])
 
     @property
     def type(self) -> str:
@@ -376,25 +374,26 @@ class _Block:
 
 
 async def _read(
-    stream: AsyncStream[RawMessageStreamEvent], model: str, exchange: ModelExchange, on_delta: OnDelta
+    stream: AsyncIterator[list[Json]], model: str, exchange: ModelExchange, on_delta: OnDelta
 ) -> ModelReply | None:
     """The reply, or None if it ended before it was whole."""
     blocks: dict[int, _Block] = {}
     counts: dict[str, int] = {}
     stop = None
-    async for event in stream:
-        match event.type:
-            case "content_block_delta":
-                blocks[event.index].add(event.delta, on_delta)
-            case "message_start":
-                counts |= _counts(event.message.usage)
-                exchange.usage = _usage(counts)
-            case "content_block_start":
-                blocks[event.index] = _Block(event.content_block.to_dict())
-            case "message_delta":
-                counts |= _counts(event.usage)
-                exchange.usage = _usage(counts)
-                stop = event.delta.stop_reason or stop
+    async for events in stream:
+        for event in events:
+            match event.get("type"):
+                case "content_block_delta":
+                    blocks[event["index"]].add(event["delta"], on_delta)
+                case "message_start":
+                    counts |= _counts(event["message"].get("usage"))
+                    exchange.usage = _usage(counts)
+                case "content_block_start":
+                    blocks[event["index"]] = _Block(event["content_block"])
+                case "message_delta":
+                    counts |= _counts(event.get("usage"))
+                    exchange.usage = _usage(counts)
+                    stop = event["delta"].get("stop_reason") or stop
     return None if stop is None else _reply(list(blocks.values()), _usage(counts), stop, model, exchange.request_id)
 
 
@@ -411,15 +410,17 @@ def _reply(blocks: Sequence[_Block], usage: Usage, stop: str, model: str, reques
     )
 
 
-def _counts(counted: MessageUsage | MessageDeltaUsage) -> dict[str, int]:
+def _counts(counted: Json | None) -> dict[str, int]:
     """What it says; counts are of the whole reply so far, so later ones replace earlier ones."""
-    details = counted.output_tokens_details
+    if counted is None:
+        return {}
+    details = counted.get("output_tokens_details") or {}
     counts = {
-        "fresh": counted.input_tokens,
-        "written": counted.cache_creation_input_tokens,
-        "cached": counted.cache_read_input_tokens,
-        "output": counted.output_tokens,
-        "thinking": details.thinking_tokens if details else None,
+        "fresh": counted.get("input_tokens"),
+        "written": counted.get("cache_creation_input_tokens"),
+        "cached": counted.get("cache_read_input_tokens"),
+        "output": counted.get("output_tokens"),
+        "thinking": details.get("thinking_tokens"),
     }
     return {name: count(said) for name, said in counts.items() if said is not None}
 

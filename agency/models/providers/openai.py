@@ -12,10 +12,10 @@ model under the same name.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -38,6 +38,7 @@ from agency.models.providers.entry import Provider
 from agency.models.providers.failures import Account, ModelExchange, count
 from agency.models.providers.pools import Pools, connections, patience
 from agency.models.providers.schemas import for_openai, in_words
+from agency.models.providers.server_sent import Json, read_events
 from agency.models.reproduce import HttpRequest, address_of, key_in, shown_headers
 from agency.turn.effects import ModelReply, ReplyStop
 
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI, AsyncStream
     from openai.types.chat import ChatCompletionChunk
-    from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
-    from openai.types.completion_usage import CompletionUsage
 
 _STOPS: dict[str, ReplyStop] = {
     "stop": "stop",
@@ -55,8 +54,6 @@ _STOPS: dict[str, ReplyStop] = {
     "length": "output_limit",
     "content_filter": "content_filter",
 }
-
-Json = dict[str, Any]  # as the SDK takes it
 
 
 class ChatCompletions:
@@ -118,7 +115,7 @@ class ChatCompletions:
         )
         exchange.response = stream.response
         async with stream:
-            reply = await _read(stream, model, exchange, on_delta)
+            reply = await _read(read_events(stream.response, exchange.sdk), model, exchange, on_delta)
             refused = exchange.refused and request.params.response_format is not None
         if reply is None:
             raise self._account.cut_short(exchange)
@@ -296,27 +293,28 @@ class _Calls:
         self._begun: list[_Call] = []
         self._at: dict[int | None, _Call] = {}
 
-    def add(self, piece: ChoiceDeltaToolCall) -> None:
-        call = self._at.get(piece.index)
+    def add(self, piece: Json) -> None:
+        at = piece.get("index")
+        call = self._at.get(at)
         if call is None or _begins(piece, call):
-            call = self._at[piece.index] = _Call()
+            call = self._at[at] = _Call()
             self._begun.append(call)
-        call.id = piece.id or call.id
-        if piece.function is not None:
-            call.name = call.name or piece.function.name or ""
-            call.arguments.append(piece.function.arguments or "")
-        if (extra := (piece.model_extra or {}).get("extra_content")) is not None:
+        call.id = piece.get("id") or call.id
+        if (function := piece.get("function")) is not None:
+            call.name = call.name or function.get("name") or ""
+            call.arguments.append(function.get("arguments") or "")
+        if (extra := piece.get("extra_content")) is not None:
             call.extra = extra
 
     def whole(self) -> tuple[ToolCall, ...]:
         return tuple(call.whole() for call in self._begun)
 
 
-def _begins(piece: ChoiceDeltaToolCall, call: _Call) -> bool:
+def _begins(piece: Json, call: _Call) -> bool:
     """Whether it is a new call, under an old number: by its id, or, where there are none, by its name."""
-    if piece.id and call.id:
-        return piece.id != call.id
-    named = piece.function is not None and piece.function.name and call.name
+    if (given := piece.get("id")) and call.id:
+        return bool(given != call.id)
+    named = (piece.get("function") or {}).get("name") and call.name
     return bool(named) and not isinstance(read_arguments("".join(call.arguments)), str)
 
 
@@ -327,14 +325,11 @@ class _Thoughts:
         self._texts: dict[str, list[str]] = {}
         self._details: dict[object, Json] = {}
 
-    def add(self, delta: ChoiceDelta) -> None:
-        extra = delta.model_extra
-        if not extra:
-            return
+    def add(self, delta: Json) -> None:
         for name in ("reasoning_content", "reasoning"):
-            if isinstance(text := extra.get(name), str):
+            if isinstance(text := delta.get(name), str):
                 self._texts.setdefault(name, []).append(text)
-        for piece in extra.get("reasoning_details") or ():
+        for piece in delta.get("reasoning_details") or ():
             self._add_detail(piece)
 
     def _add_detail(self, piece: Json) -> None:
@@ -353,24 +348,28 @@ class _Thoughts:
 
 
 async def _read(
-    stream: AsyncStream[ChatCompletionChunk], model: str, exchange: ModelExchange, on_delta: OnDelta
+    stream: AsyncIterator[list[Json]], model: str, exchange: ModelExchange, on_delta: OnDelta
 ) -> ModelReply | None:
     """The reply, or None if it ended before it was whole."""
     text: list[str] = []
     calls, thoughts, finished = _Calls(), _Thoughts(), None
-    async for chunk in stream:
-        if chunk.usage is not None:
-            exchange.usage = _usage(chunk.usage)
-        for choice in chunk.choices or ():
-            delta = choice.delta
-            if said := delta.content or delta.refusal:
-                text.append(said)
-                on_delta(said)
-            exchange.refused = exchange.refused or bool(delta.refusal)
-            for piece in delta.tool_calls or ():
-                calls.add(piece)
-            thoughts.add(delta)
-            finished = choice.finish_reason or finished
+    async for chunks in stream:
+        for chunk in chunks:
+            if (counted := chunk.get("usage")) is not None:
+                exchange.usage = _usage(counted)
+            for choice in chunk.get("choices") or ():
+                finished = choice.get("finish_reason") or finished
+                delta = choice.get("delta")
+                if not delta:
+                    continue
+                refusal = delta.get("refusal")
+                if said := delta.get("content") or refusal:
+                    text.append(said)
+                    on_delta(said)
+                exchange.refused = exchange.refused or bool(refusal)
+                for piece in delta.get("tool_calls") or ():
+                    calls.add(piece)
+                thoughts.add(delta)
     if finished is None:
         return None
     made, thought = calls.whole(), thoughts.whole()
@@ -386,13 +385,13 @@ async def _read(
     )
 
 
-def _usage(counted: CompletionUsage) -> Usage:
-    asked, answered = counted.prompt_tokens_details, counted.completion_tokens_details
-    hits = (counted.model_extra or {}).get("prompt_cache_hit_tokens")  # DeepSeek's
+def _usage(counted: Json) -> Usage:
+    asked, answered = counted.get("prompt_tokens_details"), counted.get("completion_tokens_details")
+    hits = counted.get("prompt_cache_hit_tokens")  # DeepSeek's
     return Usage(
-        input=count(counted.prompt_tokens),
-        output=count(counted.completion_tokens),
-        cached_input=count(asked.cached_tokens if asked else hits),
-        cache_write=count(asked.cache_write_tokens if asked else None),
-        reasoning=count(answered.reasoning_tokens if answered else None),
+        input=count(counted.get("prompt_tokens")),
+        output=count(counted.get("completion_tokens")),
+        cached_input=count(asked.get("cached_tokens") if asked else hits),
+        cache_write=count(asked.get("cache_write_tokens") if asked else None),
+        reasoning=count(answered.get("reasoning_tokens") if answered else None),
     )
