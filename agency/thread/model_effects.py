@@ -23,6 +23,7 @@ from agency.store.details import keep_detail
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.thread.current_run import Advance, CurrentRun
+from agency.thread.doing import Doing
 from agency.thread.feed import Feed
 from agency.thread.model_calls import ModelCaller
 from agency.thread.pipeline import Pipeline, Review
@@ -130,10 +131,12 @@ class ModelEffects:
         await asyncio.sleep(0)  # a model that never waits must not keep others from running, or from canceling it
         draft, stream = self._run.draft(), self._feed.begin_text(self._run.n)
         answers: list[fx.Input] = []
+        doing = Doing(self._thread, self._run.id, "model", f"the provider of model {request.request.model}")
         try:
-            reply = await self._caller.reply(
-                request, self._run.n, self._run.seconds_left(), lambda delta: self._feed.add_text(stream, delta)
-            )
+            with doing:
+                reply = await self._caller.reply(
+                    request, self._run.n, self._run.seconds_left(), lambda delta: self._feed.add_text(stream, delta)
+                )
             answers = await self._review(draft, request, reply)
         except ModelError as error:
             answers = await self._failed(draft, request, error)
@@ -141,6 +144,7 @@ class ModelEffects:
                 keep_detail(draft, "model", "", {"traceback": stack_of(why)})
         finally:
             self._feed.end_text(stream)
+        doing.warn(draft)
         if self._run.awaits(draft.run, request.id):
             self._advance(draft, answers)
 
