@@ -93,7 +93,7 @@ class Pulse:
         since = self._clock.now - max(self._asked_at, self._heard_at)
         if self._pings and self._asking is None and (self.is_silent or since >= self._silent_after / 2):
             self._asked_at = self._clock.now
-            self._asking = asyncio.create_task(self._ask())
+            self._asking = asyncio.create_task(self._ask(was_silent=self.is_silent))
         if self.silent_for >= self._lost_after:
             return "lost"
         if self.silent_for >= self._silent_after:
@@ -111,8 +111,7 @@ class Pulse:
         if not self.silence.done():
             self.silence.set_result(None)
 
-    async def _ask(self) -> None:
-        was_silent = self.is_silent
+    async def _ask(self, *, was_silent: bool) -> None:
         try:
             await self._ping()
         except RayError:

@@ -197,6 +197,19 @@ async def die(ledger: str, what: str, ctx: ToolContext) -> str:
 
 
 @tool(safe=True)
+async def linger(ledger: str, what: str, ctx: ToolContext) -> str:
+    """The same as `hold`, in a worker thread of asyncio's."""
+    _note(ledger, f"begin:{what}", ctx)
+
+    def until_let_go() -> None:
+        while f"go:{what} " not in Path(ledger).read_text():
+            time.sleep(0.2)
+
+    await asyncio.to_thread(until_let_go)
+    return f"lingered {what}"
+
+
+@tool(safe=True)
 async def block(ledger: str, what: str, ctx: ToolContext, seconds: float) -> str:
     """Hold up the event loop for so long."""
     _note(ledger, f"begin:{what}", ctx)
@@ -357,6 +370,7 @@ system = (
     .add_tool(flaky)
     .add_tool(die)
     .add_tool(block)
+    .add_tool(linger)
     .add_tool(crunch)
     .add_tool(crunch_and_die)
     .add_tool(crunch_once)
