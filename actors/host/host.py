@@ -123,7 +123,7 @@ class Host:
         self._warm = False
         logs.set_up(settings.log_level)
         captured.capture(lines=True)
-        self._watchdog = Watchdog(settings.blocked_after, self._report_blocked)
+        self._watchdog = Watchdog(settings.blocked_after, self._is_in_use, self._report_blocked)
         self._log_sender = LogSender(name, self._send_log)
         logging.getLogger().addHandler(self._log_sender)
         try:
@@ -342,6 +342,9 @@ class Host:
         call = self._caller.remote.directory.take_updates.options(max_task_retries=0)
         taken: UpdatesTaken = unwrap(await call.remote(self._name, updates, totals))
         return taken
+
+    def _is_in_use(self) -> bool:
+        return bool(self._awake) or self._locks.moving
 
     def _report_blocked(self, by: BlockedLoop) -> None:
         """Called in the watchdog's OS thread, because the event loop does not turn."""

@@ -1,8 +1,8 @@
 """The watchdog of a host: an OS thread that notices when the event loop does not turn, and whose code holds it up.
 
 All threads of a host share one event loop. An async tool that sleeps or computes instead of awaiting holds up all of
-them, and the host can tell nobody, because it would do so from that loop. This thread looks at the loop from outside:
-which function it is in, and, by the context of what runs there, for which call of which run (`agency.thread.doing`).
+them, and the host cannot tell, because it would do so from that loop. The watchdog looks at the loop from outside:
+which function it is in, and, by the context of what runs there, whose code that is (`agency.thread.doing`).
 
 It says so at once, to the log and to the directory, and notes it for the call, which warns its run once it goes on. It
 counts only its own waiting: a process that was stopped finds its loop late and itself as well, and blames no call.
@@ -43,9 +43,13 @@ class BlockedLoop:
 
 
 class Watchdog:
-    def __init__(self, blocked_after: float, report: Callable[[BlockedLoop], None]) -> None:
+    def __init__(
+        self, blocked_after: float, is_in_use: Callable[[], bool], report: Callable[[BlockedLoop], None]
+    ) -> None:
+        """While the loop is not in use, it is let sleep."""
         self._after = blocked_after
         self._every = blocked_after / 2
+        self._is_in_use = is_in_use
         self._report = report
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -59,19 +63,26 @@ class Watchdog:
     def _watch(self) -> None:
         assert self._loop is not None
         while True:
+            time.sleep(self._every)
+            if not self._is_in_use():
+                continue
             turned = threading.Event()
             try:
                 self._loop.call_soon_threadsafe(turned.set)
             except RuntimeError:
                 return  # the loop was closed
             self._wait(turned)
-            time.sleep(self._every)
 
     def _wait(self, turned: threading.Event) -> None:
         """Until the loop turns."""
-        late, reported, by, doing = 0.0, 0.0, None, None
+        late, reported, looked = 0.0, 0.0, time.monotonic()
+        by: BlockedLoop | None = None
+        doing: Doing | None = None
         while not turned.wait(self._every):
-            late += self._every
+            now = time.monotonic()
+            if now - looked < 2 * self._every:  # else this process, or the whole machine, stood still meanwhile
+                late += self._every
+            looked = now
             if late < self._after:
                 continue
             frame, doing = self._look()

@@ -24,11 +24,13 @@ INSTEAD: dict[Kind, str] = {
 
 
 class Doing:
-    """One piece of other people's code that runs: `with Doing(…) as doing`, and then `doing.warn(draft)`."""
+    """One piece of other people's code that runs: `with Doing(…) as doing`. Its run is warned in the draft that it has,
+    if it returns, or by `doing.warn(draft)` afterwards."""
 
-    __slots__ = ("_before", "_blocked_s", "_since", "kind", "run_id", "thread", "told")
+    __slots__ = ("_before", "_blocked_s", "_draft", "_since", "kind", "run_id", "thread", "told")
 
-    def __init__(self, thread: ThreadMetadata, run_id: str, kind: Kind, told: str) -> None:
+    def __init__(self, thread: ThreadMetadata, run_id: str, kind: Kind, told: str, draft: Draft | None = None) -> None:
+        self._draft = draft
         self.thread = thread
         self.run_id = run_id
         self.kind = kind
@@ -47,6 +49,8 @@ class Doing:
     ) -> None:
         if self._before is not None:
             DOING.reset(self._before)
+        if self._draft is not None and error is None:
+            self.warn(self._draft)
 
     @property
     def warning(self) -> str:

@@ -131,9 +131,8 @@ class ModelEffects:
         await asyncio.sleep(0)  # a model that never waits must not keep others from running, or from canceling it
         draft, stream = self._run.draft(), self._feed.begin_text(self._run.n)
         answers: list[fx.Input] = []
-        doing = Doing(self._thread, self._run.id, "model", f"the provider of model {request.request.model}")
         try:
-            with doing:
+            with Doing(self._thread, self._run.id, "model", f"the provider of {request.request.model}", draft):
                 reply = await self._caller.reply(
                     request, self._run.n, self._run.seconds_left(), lambda delta: self._feed.add_text(stream, delta)
                 )
@@ -144,7 +143,6 @@ class ModelEffects:
                 keep_detail(draft, "model", "", {"traceback": stack_of(why)})
         finally:
             self._feed.end_text(stream)
-        doing.warn(draft)
         if self._run.awaits(draft.run, request.id):
             self._advance(draft, answers)
 

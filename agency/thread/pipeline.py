@@ -404,10 +404,9 @@ async def run_hook(
     mark = ctx.store.mark()
     ctx.hook = f"{name}.{args[0].id}" if args and isinstance(args[0], ToolCall) else name
     try:
-        with Doing(ctx.thread, ctx.run_id or "", "hook", f"hook {name} of middleware {ctx.owner}") as doing:
+        with Doing(ctx.thread, ctx.run_id or "", "hook", f"hook {name} of middleware {ctx.owner}", ctx.store):
             result = await hook(ctx, *args, **kwargs)
         ctx.store.remove_secrets(mark)
-        doing.warn(ctx.store)
         ctx.store.try_out(mark)
     except BaseException as error:
         if is_ours(error):

@@ -131,7 +131,7 @@ class Kennel:
     def __init__(self, blocked_after: float) -> None:
         self.reports: list[BlockedLoop] = []
         self.loop = asyncio.new_event_loop()
-        watchdog = Watchdog(blocked_after, self.reports.append)
+        watchdog = Watchdog(blocked_after, lambda: True, self.reports.append)
         self.loop.call_soon(watchdog.begin)
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()

@@ -222,7 +222,7 @@ async def test_calls_that_hang_in_worker_threads_keep_no_other_from_them(install
     many = calls(*(("linger", {"ledger": str(ledger), "what": "x"}) for _ in range(60)))
     hanging = await agency.create_thread("clerk", script(many, say("done")))
     await eventually(lambda: noted(ledger).count("begin:x") >= 6)
-    fork = await agency.fork_thread(hanging.id, script(say("fork")), after_seq=1)  # whose file is made in a worker
+    fork = await hanging.fork(script(say("fork")), after_seq=1)  # whose file is made in a worker thread
     assert (await fork.wait(PATIENCE)).data == "fork"
     let_go(ledger, "x")
     assert (await hanging.wait(LONG)).data == "done"
