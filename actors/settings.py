@@ -52,6 +52,12 @@ class Settings(BaseSettings):
     """Seconds that a thread waits for a host of its own to start; then it shares one that is ready."""
     hibernate_after: Annotated[float, Field(gt=0)] = 30.0
     """Seconds without anything to do and without a watcher, after which a thread leaves memory."""
+    silent_after: Annotated[float, Field(gt=0)] = 5.0
+    """Seconds after which a host that does not answer gets nothing new."""
+    replace_after: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds after which a host that does not answer is ended, and its threads go on elsewhere."""
+    blocked_after: Annotated[float, Field(gt=0)] = 2.0
+    """Seconds for which a tool, hook or provider may hold up its host's event loop, before it is warned of."""
     message_chars: Annotated[int, Field(ge=1, le=MESSAGE_CHARS)] = MESSAGE_CHARS
     """The longest message that is accepted."""
     poison_after: Annotated[int, Field(ge=2)] = 5

@@ -10,6 +10,9 @@ Role = Literal["shared", "dedicated"]
 """Of a host: whether threads share it, or one has it to itself."""
 
 
+HostState = Literal["starting", "ready", "busy", "silent"]
+
+
 class NodeStatus(Wire):
     id: str
     budget: int
@@ -23,13 +26,16 @@ class HostStatus(Wire):
     name: str
     node: str
     role: Role
-    state: Literal["starting", "ready", "busy"]
-    """`busy` is a host that did not answer in time."""
+    state: HostState
+    """`busy` is a host that took too long to tell of itself; `silent` is one that answers no more, and gets nothing new
+    until it does, or is replaced."""
     threads: tuple[str, ...]
     pid: int | None
     working: int
     """Threads in which a model or a tool is at work right now."""
     rss_bytes: int | None
+    problem: str = ""
+    """Why it is silent, if it is: for how long, and what holds it up if that is known."""
 
 
 class Readiness(Wire):
@@ -78,7 +84,9 @@ class Metrics(Wire):
     activations: int = 0
     hibernations: int = 0
     host_deaths: int = 0
-    hosts: dict[Literal["starting", "ready"], int]
+    hosts_replaced: int = 0
+    """Those of them that were ended because they answered no more."""
+    hosts: dict[Literal["starting", "ready", "silent"], int]
     """As it is now, like all that follows."""
     awake: int
     hibernated: int

@@ -11,7 +11,7 @@ import logging
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from agency.errors import AgencyError
 from agency.secrets import has_secrets, without_secrets
@@ -61,16 +61,29 @@ def log_failure(log: logging.Logger, what: str, error: BaseException) -> None:
     _log(log, what, stack_of(error), (type(error), error, _theirs(error.__traceback__)) if is_free else None)
 
 
-def log_stack(log: logging.Logger, what: str, stack: str) -> None:
-    """The same for an error of another process, of which only the traceback is known."""
-    _log(log, what, stack, None)
+def log_stack(log: logging.Logger, what: str, stack: str, level: int = logging.ERROR) -> None:
+    """The same for an error of another process, of which only the traceback is known, and for code that hangs."""
+    _log(log, what, stack, None, level)
 
 
-def _log(log: logging.Logger, what: str, stack: str, error: _ExcInfo | None) -> None:
-    if log.isEnabledFor(logging.ERROR):
+def stack_at(frame: FrameType | None) -> str:
+    """Where code is that runs in another OS thread, as it may be logged. It has no values."""
+    told = traceback.extract_stack(frame) if frame is not None else traceback.StackSummary()
+    del told[: _after_loop(told)]
+    del told[: next((i for i, each in enumerate(told) if not each.filename.startswith(_OURS)), 0)]
+    return bounded(without_secrets(sayable_text("".join(told.format()))), TRACEBACK_CHARS)
+
+
+def _after_loop(told: traceback.StackSummary) -> int:
+    """Where the frames of the event loop end that runs the code."""
+    return next((i for i, each in reversed([*enumerate(told, 1)]) if each.filename == asyncio.events.__file__), 0)
+
+
+def _log(log: logging.Logger, what: str, stack: str, error: _ExcInfo | None, level: int = logging.ERROR) -> None:
+    if log.isEnabledFor(level):
         file, line, function, _ = log.findCaller(stacklevel=3)
         more = {"exception": stack}  # for handlers that know of no `exc_text`: those of structlog
-        record = log.makeRecord(log.name, logging.ERROR, file, line, "%s", (what,), error, function, more)
+        record = log.makeRecord(log.name, level, file, line, "%s", (what,), error, function, more)
         record.exc_text = stack.rstrip()
         log.handle(record)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -30,17 +31,19 @@ from actors.answers import NotHere, Refusal, unwrap
 from actors.background import Background
 from actors.caller import Location
 from actors.directory.alarms import Alarms
-from actors.directory.fleet import Fleet, HostEntry
+from actors.directory.fleet import Fleet
+from actors.directory.host_entry import HostEntry
 from actors.directory.lifecycle import Lifecycle
 from actors.directory.poison import CrashCounts
-from actors.host.host import Misplaced
+from actors.host.host import Misplaced, Warned
+from actors.host.watchdog import BlockedLoop
 from actors.settings import Settings
 from actors.updates import ThreadUpdate, update_from_file
 from agency.clock import now_ms
 from agency.define.system import AgentSystem
-from agency.errors import AgencyError, NotFound, Poisoned, Unavailable
+from agency.errors import AgencyError, NotFound, Poisoned, StaleActivation, StoreError, Unavailable
 from agency.local import HOPELESS
-from agency.store.peek import Glance, glance
+from agency.store.peek import Glance, glance, latest_order
 from agency.thread.parking import park
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,10 @@ ISOLATED_AT_ONCE = 2
 ISOLATED_SECONDS = 5.0
 CALL_AGAIN_SECONDS = 0.1
 WAKE_AGAIN_MS = 2_000
+
+
+class TooLate:
+    """A host fell silent before it carried out an order."""
 
 
 class Activations:
@@ -74,6 +81,7 @@ class Activations:
         self._locations: dict[Address, Location] = {}
         self._moving: dict[Address, asyncio.Task[Location]] = {}
         self._opening: dict[Address, str] = {}  # being opened, in which host
+        self._warnings: dict[Address, Warned] = {}  # of processes that a thread's own code has held up
         self._isolated: dict[Address, float] = {}  # given a host to itself, since when
         self._numbers = itertools.count(time.time_ns())
         self._waking = asyncio.Semaphore(WAKING_AT_ONCE)
@@ -140,12 +148,15 @@ class Activations:
             except RayError:
                 await self.fleet.clean_up(entry)  # counts the crash, so the next round may find a poisonous thread
                 continue
-            if isinstance(answered, Misplaced | Refusal):
+            if isinstance(answered, Misplaced | Refusal | TooLate):
                 self._leave(address, location)
             if isinstance(answered, Misplaced):
                 dedicated = True
                 continue
+            if isinstance(answered, TooLate) or await self._is_behind(address, location.activation, answered):
+                continue
             unwrap(answered)
+            self._warnings.pop(address, None)
             if address not in self._locations:
                 self.fleet.totals.add("activations")
             self._locations[address] = location
@@ -155,16 +166,41 @@ class Activations:
 
     async def _order(
         self, entry: HostEntry, address: Address, activation: int, create: Creation | None
-    ) -> Misplaced | Refusal | None:
+    ) -> Misplaced | Refusal | TooLate | None:
+        """Order a host to wake a thread. If the host falls silent before it has opened the thread's file, the order is
+        taken back: the next one has a later number, and the file admits no earlier one then."""
         self._opening[address] = entry.name
         try:
-            alone = entry.slot.role == "dedicated"
-            answered: Misplaced | Refusal | None = await entry.handle.activate.remote(
-                address, activation, create, alone
-            )
-            return answered
+            alone, warning = entry.slot.role == "dedicated", self._warnings.get(address)
+            given = entry.handle.activate.remote(address, activation, create, alone, warning)
+            ordered: asyncio.Future[Misplaced | Refusal | None] = asyncio.wrap_future(given.future())
+            either: set[asyncio.Future[Any]] = {ordered, entry.pulse.silence}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not ordered.done() and not await self._is_carried_out(address, entry, activation):
+                ordered.add_done_callback(lambda late: late.cancelled() or late.exception())
+                return TooLate()
+            return await ordered
         finally:
             del self._opening[address]
+
+    async def _is_carried_out(self, address: Address, entry: HostEntry, activation: int) -> bool:
+        """Whether a host has opened a thread as it was told to, though it has not said so, or had it before. Then its
+        run may be at work there, and goes on elsewhere only when that host is gone."""
+        if (current := self._locations.get(address)) is not None and current.host == entry.name:
+            return True
+        try:
+            return await asyncio.to_thread(latest_order, self._files.of(address)) == activation
+        except (sqlite3.Error, StoreError):
+            return True  # it may be writing right now
+
+    async def _is_behind(self, address: Address, activation: int, answered: Refusal | None) -> bool:
+        """Whether the file has seen a later order, as when this machine's clock was put back. Later numbers follow."""
+        if answered is None or answered.code != StaleActivation.code:
+            return False
+        latest = await asyncio.to_thread(latest_order, self._files.of(address))
+        if latest > activation:
+            self._numbers = itertools.count(latest + 1)
+        return latest > activation
 
     def _isolate(self, address: Address) -> bool:
         """Whether a thread that may be poison gets a host to itself now. Only a few do at a time: each is a process."""
@@ -225,6 +261,7 @@ class Activations:
             await asyncio.wait({under_way})
         self.alarms.drop(address)
         self._crashes.forget(address)
+        self._warnings.pop(address, None)
         location, latest = self._locations.get(address), None
         if location is not None:
             if (entry := self.fleet.get(location.host)) is not None:
@@ -263,8 +300,15 @@ class Activations:
                 log.warning("%s cannot be woken yet: %s", address, error)
                 self.alarms.set(address, now_ms() + WAKE_AGAIN_MS)
 
-    async def _host_died(self, host: str, lost: list[Address], *, was_ready: bool) -> None:
-        """Wake elsewhere the threads that were at work in a host that died. Their files tell which ones were."""
+    async def _host_died(
+        self, host: str, lost: list[Address], *, was_ready: bool, blocked_by: BlockedLoop | None
+    ) -> None:
+        """Wake elsewhere the threads that were at work in a host that died. Their files tell which ones were. If it was
+        ended because the code of one of them held up its event loop, that one alone has to do with it."""
+        guilty = blocked_by.address if blocked_by is not None else None
+        if blocked_by is not None and guilty is not None:
+            said = f"the process of this run was ended and the run taken up in another one: {blocked_by.told}"
+            self._warnings[guilty] = Warned(blocked_by.run_id, blocked_by.kind, said)
         opening_there = {address for address in lost if self._opening.get(address) == host}
         for address in lost:
             if (location := self._locations.get(address)) is not None and location.host == host:
@@ -273,9 +317,9 @@ class Activations:
         self._record([update_from_file(address, seen) for address, seen in glances if seen.seq])
         for address, seen in glances:
             opening = address in opening_there
-            if was_ready and (opening or seen.due == 0):
-                waiting = not (opening or seen.calling)
-                self._crashes.count(address, seen.got_to, waiting=waiting, alone=len(lost) == 1)
+            if was_ready and (opening or seen.due == 0) and guilty in (None, address):
+                waiting = guilty is None and not (opening or seen.calling)
+                self._crashes.count(address, seen.got_to, waiting=waiting, alone=guilty is not None or len(lost) == 1)
             self.wake_when(address, seen.due)
 
     def look_at(self, addresses: list[Address]) -> list[tuple[Address, Glance]]:
@@ -284,6 +328,8 @@ class Activations:
     async def _park(self, address: Address) -> None:
         """End the run of a thread that kills its hosts, without running anything of it."""
         message = f"its process died {self._settings.poison_after} times in a row without getting any further"
+        if (warning := self._warnings.pop(address, None)) is not None:
+            message = f"{message}; the last time, {warning.message}"
         log.error("the run of %s is ended: %s", address, message)
         try:
             system = await self._load_system()

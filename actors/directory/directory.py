@@ -31,6 +31,7 @@ from actors.directory.activations import Activations
 from actors.directory.agencies import Agencies
 from actors.directory.agency_services import AgencyServices
 from actors.directory.counts import ThreadCounts
+from actors.directory.disk import Disk
 from actors.directory.index_refresh import IndexRefresh
 from actors.directory.index_writer import IndexWriter
 from actors.directory.lifecycle import STOPPING, Lifecycle
@@ -39,6 +40,7 @@ from actors.directory.server_log import ServerLogLines
 from actors.directory.system_loader import SystemLoader
 from actors.directory.tickets import Tickets
 from actors.directory.turns import Turns
+from actors.host.watchdog import BlockedLoop
 from actors.sealing import unseal
 from actors.settings import Settings
 from actors.status import Metrics, Readiness, Status
@@ -69,6 +71,7 @@ class Directory:
         self._began = time.monotonic()
         self._tickets = Tickets()
         self._turns = Turns(settings.calls_most, settings.calls_bytes)
+        self._disk = Disk(self._files)
         self._counts = ThreadCounts(self._files)
         self._background = Background("the directory")
         self._lifecycle = Lifecycle(settings)
@@ -128,6 +131,10 @@ class Directory:
         self._activations.fleet.count(host, totals)
         left = await self._index.write(updates)
         return UpdatesTaken(self._agencies.watched(), left)
+
+    async def loop_blocked(self, host: str, by: BlockedLoop) -> None:
+        """The watchdog of a host says that its event loop is held up, so that the host itself cannot say anything."""
+        self._activations.fleet.loop_blocked(host, by)
 
     async def where(self, addresses: list[Address]) -> dict[Address, str]:
         """The hosts of the threads that are awake."""
@@ -225,7 +232,7 @@ class Directory:
                 await self._system.load()
         except TimeoutError:
             return "the system is still being loaded"
-        return ""
+        return await self._disk.problem()
 
     async def status(self) -> Status:
         await self._lifecycle.started.wait()
@@ -250,7 +257,7 @@ class Directory:
             **sums,
             cost_usd=cost,
             uptime_seconds=time.monotonic() - self._began,
-            hosts={"starting": fleet.starting, "ready": fleet.ready},
+            hosts={"starting": fleet.starting, "ready": fleet.ready, "silent": fleet.silent},
             awake=awake,
             hibernated=max(0, counted.threads - awake),
             approvals_waiting=counted.waiting,

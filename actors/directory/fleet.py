@@ -11,7 +11,6 @@ import logging
 import re
 import time
 from collections.abc import Awaitable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,8 +22,11 @@ from actors.address import Address
 from actors.answers import Refusal, reason_of, unwrap
 from actors.background import Background
 from actors.caller import Handle, Location
+from actors.directory.host_entry import HostEntry
 from actors.directory.placement import HostSlot, Placement
-from actors.host.host import HOST_PREFIX, Host, HostLoad, Inventory
+from actors.directory.pulse import LoopTime
+from actors.host.host import HOST_PREFIX, Host, Inventory
+from actors.host.watchdog import BlockedLoop
 from actors.settings import Settings
 from actors.status import HostStatus, NodeStatus
 from actors.totals import InstallationTotals, Totals
@@ -34,8 +36,9 @@ from agency.errors import AgencyError, Unavailable
 log = logging.getLogger(__name__)
 
 INVENTORY_SECONDS = 20.0
-STATUS_SECONDS = 3.0
 WARM_SECONDS = 0.25
+NO_ANSWER_SECONDS = 30.0
+"""How long a thread waits for a host while none answers."""
 FAILURES_MOST = 3
 AGAIN = Backoff(first=1.0, longest=60.0)
 """Before one more host is tried on a node where none starts."""
@@ -45,27 +48,12 @@ _HOST_NAME = re.compile(rf"{HOST_PREFIX}[0-9]+")
 
 
 class OnDeath(Protocol):
-    """Called with a host that has died and the threads that it held, or was to hold once it would be ready."""
+    """Called with a host that has died and the threads that it held, or was to hold once it would be ready;
+    `blocked_by` is what held up its event loop, if it was ended for that."""
 
-    def __call__(self, host: str, lost: list[Address], *, was_ready: bool) -> Awaitable[None]: ...
-
-
-class HostEntry:
-    """A host, from the order to start it until its end."""
-
-    def __init__(self, handle: Handle, slot: HostSlot) -> None:
-        self.handle = handle
-        self.slot = slot
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.cleaned_up: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.slot.name
-
-    def fail(self, error: RayError) -> None:
-        self.opened.set_exception(error)
-        self.opened.exception()  # marks it as seen: if no caller waits for this host, asyncio must not complain
+    def __call__(
+        self, host: str, lost: list[Address], *, was_ready: bool, blocked_by: BlockedLoop | None
+    ) -> Awaitable[None]: ...
 
 
 @dataclass(slots=True)
@@ -88,6 +76,8 @@ class Fleet:
         self._warming: asyncio.TimerHandle | None = None
         self._stopping = False
         self._background = Background("the fleet")
+        self._beat_seconds = settings.silent_after / 10
+        self._clock = LoopTime(self._beat_seconds)
         self.totals = InstallationTotals()
         """What the hosts have counted."""
         self._node = ray.get_runtime_context().get_node_id()
@@ -101,6 +91,7 @@ class Fleet:
         found = [each["name"] for each in named if each["namespace"] == self._settings.namespace]
         hosts = [name for name in found if _HOST_NAME.fullmatch(name)]
         self._names = itertools.count(max(map(_number, hosts), default=0) + 1)
+        self._background.go_on(self._beat_seconds, self._beat)
         adopted = await asyncio.gather(*(self._adopt(name) for name in hosts))
         return {address: location for held in adopted for address, location in held.items()}
 
@@ -120,7 +111,7 @@ class Fleet:
             return {}
         slot = HostSlot(name, held.node, held.role, ready=True, threads=set(held.threads), empty_since=time.monotonic())
         entry = self._enlist(handle, slot)
-        entry.opened.set_result(None)
+        self._opened(entry, held)
         self.totals.begin(name, held.totals)
         self._background.go(self._watch(entry))
         return {address: Location(name, activation) for address, activation in held.threads.items()}
@@ -136,11 +127,12 @@ class Fleet:
     async def stop(self) -> None:
         """Put every thread to rest and end all hosts."""
         self._stopping = True
-        await asyncio.gather(*(_end(entry) for entry in list(self._hosts.values())))
+        await asyncio.gather(*(entry.end(self._node) for entry in list(self._hosts.values())))
 
     def count(self, host: str, totals: Totals) -> None:
         """What a host has counted so far."""
-        if host in self._hosts:  # else it has died, and its counts are in the totals already
+        if (entry := self._hosts.get(host)) is not None:  # else its counts are in the totals already
+            entry.pulse.told()
             self.totals.take(host, totals)
 
     # Threads come and go.
@@ -154,15 +146,25 @@ class Fleet:
 
     async def host_for(self, address: Address, current: str | None, *, alone: bool) -> HostEntry:
         """A host that is ready, and in which the thread has its location already: the current one if it still lives."""
+        deadline = self._clock.now + NO_ANSWER_SECONDS
         while True:
             entry = self._hosts.get(current) if current is not None else None
-            if entry is None:
-                entry = self._choose(address, alone=alone)
+            if entry is None and (entry := self._choose(address, alone=alone)) is None:
+                if self._clock.now > deadline:
+                    raise Unavailable("no host answers")
+                await asyncio.sleep(self._beat_seconds)
+                continue
             try:
-                if not await self._opens_soon(entry) and (other := self._placement.least_busy_ready()) and not alone:
+                if entry.slot.ready and entry.slot.silent:  # the thread is awake there: it waits for its host's fate
+                    await entry.handle.ping.remote()
+                elif not await self._opens_soon(entry) and (other := self._placement.least_busy_ready()) and not alone:
                     self._placement.leave(entry.slot, address, time.monotonic())
                     entry = self._hosts[self._placement.enter(other, address, alone=False).name]
-                await asyncio.shield(entry.opened)
+                await asyncio.wait({entry.opened, entry.pulse.silence}, return_when=asyncio.FIRST_COMPLETED)
+                if not entry.opened.done():  # it starts, and is silent for too long
+                    self._placement.leave(entry.slot, address, time.monotonic())
+                    continue
+                entry.opened.result()
             except RayError:
                 await self.clean_up(entry)
                 continue
@@ -182,8 +184,11 @@ class Fleet:
             if entry.slot.role == "dedicated" and not entry.slot.threads:
                 self._give_back(entry)
 
-    def _choose(self, address: Address, *, alone: bool) -> HostEntry:
+    def _choose(self, address: Address, *, alone: bool) -> HostEntry | None:
+        """A host for one more thread; None if no host answers, and enough have been started in their place."""
         slot = self._placement.choose(alone=alone)
+        if slot is None and not alone and self._placement.node_below_budget() is None and self.silent:
+            return None
         entry = self._hosts[slot.name] if slot is not None else self._start_one_more()
         self._placement.enter(entry.slot, address, alone=alone)
         return entry
@@ -238,7 +243,7 @@ class Fleet:
         return entry
 
     def _enlist(self, handle: Handle, slot: HostSlot) -> HostEntry:
-        entry = self._hosts[slot.name] = HostEntry(handle, slot)
+        entry = self._hosts[slot.name] = HostEntry(handle, slot, self._clock)
         self._placement.add(slot)
         return entry
 
@@ -258,10 +263,14 @@ class Fleet:
             return
         self._troubles.pop(entry.slot.node, None)
         self._placement.closed.discard(entry.slot.node)
-        entry.slot.ready = True
         entry.slot.empty_since = time.monotonic()
-        entry.opened.set_result(None)
+        self._opened(entry, answered)
         self._background.go(self._watch(entry))
+
+    def _opened(self, entry: HostEntry, inventory: Inventory) -> None:
+        entry.slot.ready, entry.pid = True, inventory.pid
+        entry.pulse.opened(self._settings.silent_after, self._settings.replace_after)
+        entry.opened.set_result(None)
 
     def _note_failure(self, node: str, refusal: Refusal, *, certain: bool = False) -> None:
         """A host did not start. Once it is certain that none does on its node, the node is closed for a while."""
@@ -280,6 +289,44 @@ class Fleet:
         except RayError:
             await self.clean_up(entry)
 
+    # Hosts that do not answer.
+
+    async def _beat(self) -> None:
+        """See which hosts answer. Of a node, one host at a time is replaced: the others may answer meanwhile."""
+        self._clock.tick()
+        lost: dict[str, HostEntry] = {}
+        for entry in list(self._hosts.values()):
+            verdict = entry.pulse.look()
+            self._mark(entry)
+            if verdict == "lost" and not entry.replaced:
+                lost.setdefault(entry.slot.node, entry)
+        for entry in lost.values():
+            self._replace(entry)
+
+    def loop_blocked(self, host: str, by: BlockedLoop) -> None:
+        """A host's watchdog says that its event loop is held up."""
+        if (entry := self._hosts.get(host)) is not None:
+            entry.pulse.blocked(by)
+            self._mark(entry)
+
+    def _mark(self, entry: HostEntry) -> None:
+        """A host that has fallen silent gets nothing new, and another one takes its place, until it answers again."""
+        if entry.slot.silent == entry.pulse.is_silent:
+            return
+        entry.slot.silent = entry.pulse.is_silent
+        if entry.slot.silent:
+            log.warning("%s is silent: %s", entry.name, entry.silence)
+            self.keep_warm()
+        else:
+            log.warning("%s answers again", entry.name)
+
+    def _replace(self, entry: HostEntry) -> None:
+        """End a host that has been silent for too long. Whatever waits for it then learns that it has died."""
+        log.error("%s is ended and replaced: %s", entry.name, entry.silence)
+        entry.replaced = True
+        self.totals.add("hosts_replaced")
+        entry.kill(self._node)
+
     async def clean_up(self, entry: HostEntry) -> None:
         """A host has died. Done once, however many callers have noticed, and all of them wait until it is done."""
         if entry.cleaned_up is None and self._hosts.get(entry.name) is entry:
@@ -296,16 +343,18 @@ class Fleet:
             await self._look_for_nodes()
             if entry.slot.node not in self._troubles:
                 self.keep_warm()
-            await self._on_death(entry.name, lost, was_ready=entry.slot.ready)
+            blocked_by = entry.pulse.blocked_by if entry.replaced else None
+            await self._on_death(entry.name, lost, was_ready=entry.slot.ready, blocked_by=blocked_by)
 
     def _give_back(self, entry: HostEntry) -> None:
         """End a host that holds no thread."""
         if self._hosts.get(entry.name) is entry:
             self._remove(entry)
-            self._background.go(_end(entry))
+            self._background.go(entry.end(self._node))
 
     def _remove(self, entry: HostEntry) -> None:
         del self._hosts[entry.name]
+        entry.pulse.stop()
         self.totals.forget(entry.name)
         self._placement.remove(entry.name)
 
@@ -326,15 +375,22 @@ class Fleet:
     @property
     def ready(self) -> int:
         """How many hosts could take a thread now."""
-        return len(self.ready_hosts)
+        return sum(entry.answers for entry in self._hosts.values())
+
+    @property
+    def silent(self) -> int:
+        """How many hosts do not answer."""
+        return sum(entry.slot.silent for entry in self._hosts.values())
 
     @property
     def starting(self) -> int:
-        return len(self._hosts) - self.ready
+        return len(self._hosts) - self.ready - self.silent
 
     @property
     def problem(self) -> str:
         """Why no host may be ready."""
+        if self._trouble is None and self.silent:
+            return "no host answers"
         return self._trouble.message if self._trouble is not None else "no host has started yet"
 
     @property
@@ -348,7 +404,7 @@ class Fleet:
         return next((each.reason for each in self._troubles.values()), None)
 
     async def host_statuses(self) -> tuple[HostStatus, ...]:
-        found = await asyncio.gather(*(_status(entry) for entry in list(self._hosts.values())))
+        found = await asyncio.gather(*(entry.status() for entry in list(self._hosts.values())))
         return tuple(sorted(found, key=lambda host: _number(host.name)))
 
     def node_statuses(self) -> tuple[NodeStatus, ...]:
@@ -363,30 +419,3 @@ class Fleet:
 
 def _number(name: str) -> int:
     return int(name.removeprefix(HOST_PREFIX))
-
-
-async def _status(entry: HostEntry) -> HostStatus:
-    load: HostLoad | None = None
-    if entry.slot.ready:
-        with suppress(RayError, TimeoutError):
-            async with asyncio.timeout(STATUS_SECONDS):
-                load = await entry.handle.load.remote()
-    slot = entry.slot
-    return HostStatus(
-        name=entry.name,
-        node=slot.node,
-        role=slot.role,
-        state="starting" if not slot.ready else "busy" if load is None else "ready",
-        threads=tuple(sorted(map(str, slot.threads))),
-        pid=load.pid if load is not None else None,
-        working=load.working if load is not None else 0,
-        rss_bytes=load.rss_bytes if load is not None else None,
-    )
-
-
-async def _end(entry: HostEntry) -> None:
-    """Let a host close what it has open, within a while, and end it."""
-    with suppress(RayError, TimeoutError):
-        async with asyncio.timeout(INVENTORY_SECONDS):
-            await entry.handle.drain.remote()
-    ray.kill(entry.handle)

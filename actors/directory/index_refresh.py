@@ -44,8 +44,10 @@ class IndexRefresh:
 
     async def _unconfirmed(self, host: str, agency: str) -> list[ThreadUpdate]:
         entry = self._activations.fleet.get(host)
+        if entry is None or not entry.answers:
+            return []
         try:
             async with asyncio.timeout(HOST_SECONDS):
-                return [] if entry is None else list(await entry.handle.unconfirmed.remote(agency))
+                return list(await entry.handle.unconfirmed.remote(agency))
         except (RayError, TimeoutError):
             return []

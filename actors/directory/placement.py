@@ -7,6 +7,9 @@ Threads are spread first and then share hosts. The rules, in this order:
 3. Otherwise the thread shares the ready host that has the fewest threads. It does so too if the host that starts for it
    takes too long (`spread_within`): a thread that has to answer is better off in company than waiting.
 
+A host that is silent gets no thread. Another one may be started in its place, beyond the budget, but only half as many
+again: a machine on which all hosts are slow must not start ever more of them.
+
 A thread that must be alone gets an empty host, or a new one beyond the budget, which is given back when it leaves. A
 host becomes `dedicated` when such a thread enters, and never takes another one.
 
@@ -31,6 +34,7 @@ class HostSlot:
     node: str
     role: Role = "shared"
     ready: bool = False
+    silent: bool = False
     threads: set[Address] = field(default_factory=set)
     """The threads that are awake here, or about to be."""
     empty_since: float = 0.0
@@ -64,7 +68,7 @@ class Placement:
 
     def choose(self, *, alone: bool) -> HostSlot | None:
         """The host for one more thread; None if one has to be started for it."""
-        shared = self._with_role("shared")
+        shared = [slot for slot in self._with_role("shared") if not slot.silent]
         empty = [slot for slot in shared if not slot.threads]
         if empty:
             return min(empty, key=lambda slot: (not slot.ready, self._occupancy(slot.node), slot.name))
@@ -74,11 +78,12 @@ class Placement:
 
     def least_busy_ready(self) -> HostSlot | None:
         """The host that is ready and has the fewest threads."""
-        return min((slot for slot in self._with_role("shared") if slot.ready), key=_ready_then_least_busy, default=None)
+        ready = (slot for slot in self._with_role("shared") if slot.ready and not slot.silent)
+        return min(ready, key=_ready_then_least_busy, default=None)
 
     def node_below_budget(self) -> str | None:
         """The node for one more host within the budget."""
-        left = [node for node, budget in self._open_nodes() if len(self._shared_on(node)) < budget]
+        left = [node for node, budget in self._open_nodes() if self._room_on(node, budget) > 0]
         return min(left, key=self._occupancy, default=None)
 
     def least_busy_node(self) -> str | None:
@@ -88,20 +93,26 @@ class Placement:
         """The nodes that need one more host to have their warm ones, once for each."""
         wanted = []
         for node, budget in self._open_nodes():
-            shared = self._shared_on(node)
-            empty = sum(not slot.threads for slot in shared)
-            wanted += [node] * min(self._warm - empty, budget - len(shared))
+            empty = sum(not slot.threads and not slot.silent for slot in self._shared_on(node))
+            wanted += [node] * min(self._warm - empty, self._room_on(node, budget))
         return wanted
 
     def to_stop(self, before: float) -> list[HostSlot]:
         """Hosts that are empty since then and more than the warm ones; and any that is on a node no longer used."""
         surplus: list[HostSlot] = [slot for slot in self._with_role("dedicated") if not slot.threads]
         for node in {slot.node for slot in self._slots.values()}:
-            empty = [slot for slot in self._shared_on(node) if not slot.threads and slot.ready]
+            shared = self._shared_on(node)
+            empty = [slot for slot in shared if not slot.threads and slot.ready and not slot.silent]
             empty.sort(key=lambda slot: slot.empty_since)
             keep = self._warm if node in self.budgets else 0
             surplus += [slot for slot in empty[: max(0, len(empty) - keep)] if slot.empty_since <= before]
         return surplus
+
+    def _room_on(self, node: str, budget: int) -> int:
+        """How many more hosts a node may have."""
+        shared = self._shared_on(node)
+        silent = sum(slot.silent for slot in shared)
+        return budget + min(silent, max(1, budget // 2)) - len(shared)
 
     def _open_nodes(self) -> list[tuple[str, int]]:
         return [(node, budget) for node, budget in self.budgets.items() if node not in self.closed]

@@ -17,6 +17,11 @@ class ActivationLocks:
         self._locks: dict[Address, asyncio.Lock] = {}
         self._users: Counter[Address] = Counter()
 
+    @property
+    def moving(self) -> bool:
+        """Whether any thread is being opened or closed."""
+        return bool(self._users)
+
     @asynccontextmanager
     async def of(self, address: Address) -> AsyncIterator[None]:
         self._users[address] += 1

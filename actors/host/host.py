@@ -16,9 +16,10 @@ import os
 import resource
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import ray
@@ -39,6 +40,7 @@ from actors.host.terms import TermsCache
 from actors.host.thread_runtime import HostServices, ThreadRuntime
 from actors.host.update_sender import UpdateSender
 from actors.host.warm_up import warm_up
+from actors.host.watchdog import BlockedLoop, Watchdog
 from actors.sealing import unseal
 from actors.settings import Settings, load_system
 from actors.status import Role
@@ -56,6 +58,9 @@ log = logging.getLogger(__name__)
 
 HOST_PREFIX = "Host-"
 DOZE_SECONDS = 5.0
+MOST_WORKERS = 1_000
+"""OS threads for code that calls `asyncio.to_thread`. They are started as they are needed; with asyncio's few, some
+calls that hang would keep the host itself from reading files."""
 DEAD_THREAD_MS = 1_000
 """How long after a thread could not go on here (its file could not be written, or another host has it) the directory
 looks again."""
@@ -76,6 +81,7 @@ class Inventory:
     """Those that are awake here, each with its activation."""
     totals: Totals
     """What it has counted so far."""
+    pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,14 @@ class HostLoad:
     pid: int
     working: int
     rss_bytes: int
+
+
+class Warned(NamedTuple):
+    """A warning for a thread's run."""
+
+    run_id: str
+    kind: str
+    message: str
 
 
 class NeedsOwnHost(Exception):
@@ -109,6 +123,7 @@ class Host:
         self._warm = False
         logs.set_up(settings.log_level)
         captured.capture(lines=True)
+        self._watchdog = Watchdog(settings.blocked_after, self._is_in_use, self._report_blocked)
         self._log_sender = LogSender(name, self._send_log)
         logging.getLogger().addHandler(self._log_sender)
         try:
@@ -131,6 +146,8 @@ class Host:
         if not self._warm:
             self._warm = True
             self._log_sender.begin()
+            self._watchdog.begin()
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WORKERS, "worker"))
             await warm_up(self._services, self._background)
             self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
         # The directory before this one may have died with updates that it had not written, or before it could tell us
@@ -139,22 +156,26 @@ class Host:
         self._terms.changed()
         node = ray.get_runtime_context().get_node_id()
         threads = {address: agent.activation for address, agent in self._awake.items()}
-        return Inventory(node, self._role, threads, self._updates.counts.totals())
+        return Inventory(node, self._role, threads, self._updates.counts.totals(), os.getpid())
+
+    async def ping(self) -> None:
+        """The answer says that the event loop turns."""
 
     async def watch(self) -> None:
         """Never returns: the directory learns of this host's death by the failure of this call."""
         await asyncio.Event().wait()
 
     async def activate(
-        self, address: Address, activation: int, create: Creation | None, alone: bool
+        self, address: Address, activation: int, create: Creation | None, alone: bool, warning: Warned | None
     ) -> Misplaced | Refusal | None:
-        """Wake a thread, or make it first. One that is awake already takes the new activation's number."""
+        """Wake a thread, or make it first. One that is awake already takes the new activation's number. `warning` is
+        what its run's owner should know of the process that it was in before."""
         if alone:
             self._role = "dedicated"
 
         async def activate() -> Misplaced | None:
             try:
-                await self._activate(address, activation, create)
+                await self._activate(address, activation, create, warning)
             except NeedsOwnHost:
                 return Misplaced()
             return None
@@ -242,7 +263,9 @@ class Host:
         agent = self._awake.get(address)
         return agent if agent is not None and agent.alive else None
 
-    async def _activate(self, address: Address, activation: int, create: Creation | None) -> None:
+    async def _activate(
+        self, address: Address, activation: int, create: Creation | None, warning: Warned | None
+    ) -> None:
         async with self._locks.of(address):
             agent = self._awake.get(address)
             if agent is not None and not agent.alive:
@@ -251,20 +274,25 @@ class Host:
                 agent = None
             if agent is None:
                 with bound_contextvars(agency=address.agency, thread=address.thread):  # for what its run logs
-                    self._awake[address] = await self._open(address, activation, create)
+                    self._awake[address] = await self._open(address, activation, create, warning)
                 return
             agent.activation = activation
             agent.touch()
             if create is not None and create.messages:  # the order was repeated: the key makes it count once
                 await agent.begin(create)
 
-    async def _open(self, address: Address, activation: int, create: Creation | None) -> SystemAgent:
+    async def _open(
+        self, address: Address, activation: int, create: Creation | None, warning: Warned | None
+    ) -> SystemAgent:
         assert self._services is not None
         runtime = ThreadRuntime(address, self._services)
         path, system = self._files.of(address), self._services.system
-        return await SystemAgent.open(
+        agent = await SystemAgent.open(
             path, self._settings, system, runtime, self._check_isolation, create, activation=activation
         )
+        if warning is not None:  # before anything of its run goes on, which may hold up this process as well
+            agent.thread.warn(*warning)
+        return agent
 
     def _check_isolation(self, blueprint: Blueprint) -> None:
         if blueprint.isolation == "dedicated" and self._role != "dedicated":
@@ -314,6 +342,16 @@ class Host:
         call = self._caller.remote.directory.take_updates.options(max_task_retries=0)
         taken: UpdatesTaken = unwrap(await call.remote(self._name, updates, totals))
         return taken
+
+    def _is_in_use(self) -> bool:
+        return bool(self._awake) or self._locks.moving
+
+    def _report_blocked(self, by: BlockedLoop) -> None:
+        """Called in the watchdog's OS thread, because the event loop does not turn."""
+        try:
+            self._caller.remote.directory.loop_blocked.options(max_task_retries=0).remote(self._name, by)
+        except Exception:  # the directory is being started again, and will hear of it in a while
+            log.info("the directory cannot be told what holds up the event loop", exc_info=True)
 
     async def _send_log(self, lines: list[ServerLogLine]) -> None:
         await self._caller.remote.directory.take_log.options(max_task_retries=0).remote(lines)

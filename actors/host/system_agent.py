@@ -56,7 +56,9 @@ class SystemAgent:
         if create is not None and create.fork is not None:
             await asyncio.to_thread(_make_fork, path, create.metadata, create.fork, settings.files)
             new = None
-        thread = await Thread.open(path, system, runtime, create=new, storage=settings.files, check=check)
+        thread = await Thread.open(
+            path, system, runtime, create=new, storage=settings.files, check=check, order=activation
+        )
         agent = cls(thread, activation)
         try:
             if create is not None:

@@ -28,7 +28,7 @@ from agency.store import history, schema, sqlite
 from agency.store.cut_run import FORKED, CutRun, cut_run, last_run
 from agency.store.peek import holds_thread, look
 from agency.store.sqlite import LOCAL, Storage
-from agency.store.store import ADD_EVENT, ADD_MESSAGE, event_row, stored_message
+from agency.store.store import ADD_EVENT, ADD_MESSAGE, ORDER, event_row, stored_message
 from agency.turn.outgoing import outcome_event
 from agency.wire import Wire
 
@@ -210,7 +210,7 @@ def _introduce(db: sqlite3.Connection, metadata: ThreadMetadata, seq: int) -> No
     now, origin = now_ms(), metadata.forked_from
     own = {"thread_id": metadata.id, "metadata": metadata.model_dump_json(), "epoch": 0}
     db.executemany("REPLACE INTO meta VALUES (?, ?)", own.items())
-    db.execute("DELETE FROM meta WHERE key = 'spent'")
+    db.execute("DELETE FROM meta WHERE key IN ('spent', ?)", (ORDER,))
     db.execute(f"DELETE FROM meta WHERE key = 'title' AND NOT EXISTS ({_SAID})")
     db.execute("UPDATE children SET status = 'canceled', completed_at = ? WHERE status = 'waiting'", (now,))
     db.execute("DELETE FROM kv WHERE owner = 'person_waits'")

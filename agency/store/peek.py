@@ -21,7 +21,7 @@ from agency.errors import NewerStore, NotAThreadStore, StoreError
 from agency.events import Event, EventType
 from agency.spending import Spent
 from agency.store import schema, sqlite
-from agency.store.store import EVENT_TYPES, event_of, title_in
+from agency.store.store import EVENT_TYPES, ORDER, event_of, title_in
 from agency.turn.machine import TurnMachine
 from agency.turn.state import PauseReason, RunStatus, TurnCheckpoint
 
@@ -58,7 +58,8 @@ class Glance:
     """The same of its children, as far as they have reported."""
     title: str = ""
     got_to: int = 0
-    """The latest event that tells of more than a recovery: a thread that is only taken up gets no further."""
+    """The latest event that tells of more than a recovery, or a warning: a thread that is only taken up gets no
+    further."""
 
 
 _RUNNING = "EXISTS (SELECT 1 FROM runs WHERE status = 'running')"
@@ -70,7 +71,7 @@ _WAITED = """
 """
 _REASON = "CASE status WHEN 'paused' THEN json_extract(CAST(machine AS TEXT), '$.paused') END"
 _BORN = "(SELECT json_extract(value, '$.createdAt') FROM meta WHERE key = 'metadata')"
-_RECOVERIES = (EventType.RUN_RECOVERED, EventType.TOOL_RETRIED, EventType.MODEL_RETRIED)
+_RECOVERIES = (EventType.RUN_RECOVERED, EventType.TOOL_RETRIED, EventType.MODEL_RETRIED, EventType.RUNTIME_WARNING)
 _AGAIN = ", ".join(str(EVENT_TYPES.index(each)) for each in _RECOVERIES)
 _GLANCE = f"""
     SELECT CASE WHEN {_RUNNING} OR {_LEFT} THEN 0 ELSE (SELECT min(due) FROM timers) END,
@@ -123,6 +124,15 @@ def spent_by(machine: bytes) -> Spent:
     except ValidationError:  # waking the thread reports it
         return Spent()
     return TurnMachine(stored).spent(stored.now)
+
+
+def latest_order(path: Path) -> int:
+    """The number of the latest order to open a file that was carried out; 0 if none was."""
+    if not path.exists():
+        return 0
+    sql = f"SELECT value FROM meta WHERE key = '{ORDER}'"
+    found: tuple[int] | None = look(path, lambda db: db.execute(sql).fetchone())
+    return found[0] if found is not None else 0
 
 
 def holds_thread(path: Path) -> bool:

@@ -41,6 +41,8 @@ EVENT_TYPES = tuple(EventType)
 _CODE = {event_type: code for code, event_type in enumerate(EVENT_TYPES)}
 
 _ADD_TO_INBOX = "INSERT INTO inbox (body, timing, terms) VALUES (?, ?, ?)"
+ORDER = "order"
+"""The key under which a file has the number of the latest order to open it."""
 ADD_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?)"
 ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 
@@ -81,8 +83,12 @@ class ThreadStore:
         create: Mapping[str, str] | None = None,
         tables: schema.Tables | None = None,
         storage: Storage = LOCAL,
+        order: int = 0,
     ) -> ThreadStore:
         """Open a thread's file for writing, from now on for us alone.
+
+        `order` is the number of the order to do so, where orders may arrive late: they grow, and `StaleActivation` is
+        raised if a later one has come before this. 0 is none, and always counts.
 
         `create` holds the meta rows of a new thread; without it the file must exist. `tables` are those that it will be
         prepared for: a new file is made quicker with all of them at once.
@@ -102,7 +108,7 @@ class ThreadStore:
                     db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
                 sqlite.use_journal(db, storage)
                 sqlite.use_sync(db, storage.first_sync)
-                epoch = _take_over(db, path, create)
+                epoch = _take_over(db, path, create, order)
                 sqlite.use_sync(db, storage.sync)
                 return cls(db, path, epoch, storage)
             except BaseException:
@@ -370,7 +376,7 @@ def _write_template(path: Path, tables: schema.Tables) -> None:
             new.unlink(missing_ok=True)
 
 
-def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | None) -> int:
+def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | None, order: int) -> int:
     """Bring the file to our version and make its next epoch ours, all in one transaction.
 
     Until its first event is there, a thread is being created, and each activation that comes to create it begins anew.
@@ -382,6 +388,16 @@ def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | N
                 raise NotFound(f"{path} holds no thread")
             db.executemany("REPLACE INTO meta VALUES (?, ?)", create.items())
             db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
+        if order:
+            _check_latest(db, path, order)
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
     return int(epoch)
+
+
+def _check_latest(db: sqlite3.Connection, path: Path, order: int) -> None:
+    """Refuse an order that comes after a later one."""
+    known = db.execute(f"SELECT value FROM meta WHERE key = '{ORDER}'").fetchone()
+    if known is not None and known[0] > order:
+        raise StaleActivation(f"{path} was opened by order {known[0]}, and this is order {order}")
+    db.execute("REPLACE INTO meta VALUES (?, ?)", (ORDER, order))

@@ -28,6 +28,7 @@ from agency.runtime import Runtime
 from agency.secrets import Declared, bytes_without_secrets, free_of_secrets, has_secrets, without_secrets
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore, run_id
+from agency.thread.doing import Doing
 from agency.thread.files import keep_files, keeps_files
 from agency.thread.pipeline import Pipeline
 from agency.thread.run_facts import TOOL_RESULT_CUT
@@ -108,12 +109,14 @@ class CallRunner:
         self, pending: PendingCall, run: int, effect: int, limit_s: float | None, trace: Trace
     ) -> tuple[CallOutcome, Draft, HookFailed | None]:
         draft = self._store.draft(run)
-        outcome = await self._outcome(pending, draft, run, effect, limit_s, trace)
+        with Doing(self._thread, run_id(self._thread.id, run), "tool", f"tool {pending.call.name}") as doing:
+            outcome = await self._outcome(pending, draft, run, effect, limit_s, trace)
         if outcome.status in ("failure", "canceled"):
             draft = self._store.draft(run)
         if outcome.status == "success" and len(outcome.content) > RESULT_CHARS:
             cut = f"a result of {pending.call.name} was longer than {RESULT_CHARS:,} characters and was cut"
             draft.warn(TOOL_RESULT_CUT, cut)
+        doing.warn(draft)
         mark, failed = draft.mark(), None
         try:
             await self._after(draft, pending, outcome)

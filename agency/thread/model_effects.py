@@ -23,6 +23,7 @@ from agency.store.details import keep_detail
 from agency.store.draft import Draft
 from agency.store.store import ThreadStore
 from agency.thread.current_run import Advance, CurrentRun
+from agency.thread.doing import Doing
 from agency.thread.feed import Feed
 from agency.thread.model_calls import ModelCaller
 from agency.thread.pipeline import Pipeline, Review
@@ -131,9 +132,10 @@ class ModelEffects:
         draft, stream = self._run.draft(), self._feed.begin_text(self._run.n)
         answers: list[fx.Input] = []
         try:
-            reply = await self._caller.reply(
-                request, self._run.n, self._run.seconds_left(), lambda delta: self._feed.add_text(stream, delta)
-            )
+            with Doing(self._thread, self._run.id, "model", f"the provider of {request.request.model}", draft):
+                reply = await self._caller.reply(
+                    request, self._run.n, self._run.seconds_left(), lambda delta: self._feed.add_text(stream, delta)
+                )
             answers = await self._review(draft, request, reply)
         except ModelError as error:
             answers = await self._failed(draft, request, error)

@@ -33,6 +33,7 @@ from agency.metadata import ThreadMetadata
 from agency.secrets import free_of_secrets, has_secrets, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.store.draft import Draft
+from agency.thread.doing import Doing
 from agency.thread.openings import UNAVAILABLE, ProcessOpenings, ThreadOpenings
 from agency.thread.risk import RiskWatch
 from agency.thread.workers import is_ours, what_failed
@@ -405,7 +406,8 @@ async def run_hook(
     mark = ctx.store.mark()
     ctx.hook = f"{name}.{args[0].id}" if args and isinstance(args[0], ToolCall) else name
     try:
-        result = await hook(ctx, *args, **kwargs)
+        with Doing(ctx.thread, ctx.run_id or "", "hook", f"hook {name} of middleware {ctx.owner}", ctx.store):
+            result = await hook(ctx, *args, **kwargs)
         ctx.store.remove_secrets(mark)
         ctx.store.try_out(mark)
     except BaseException as error:

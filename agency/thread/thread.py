@@ -130,10 +130,12 @@ class Thread:
         create: tuple[ThreadMetadata, Blueprint] | None = None,
         storage: Storage = LOCAL,
         check: Callable[[Blueprint], None] | None = None,
+        order: int = 0,
     ) -> Thread:
         """Wake a thread, or create it, and carry on with whatever it was doing.
 
-        `check` may refuse its blueprint, by raising, before anything of it runs.
+        `check` may refuse its blueprint, by raising, before anything of it runs. `order` is the number of the order to
+        wake it: if a later one was carried out, that one counts (`ThreadStore.open`).
         """
         rows, tables = None, None
         if create is not None:
@@ -144,7 +146,7 @@ class Thread:
                 "metadata": create[0].model_dump_json(),
                 "blueprint": create[1].model_dump_json(),
             }
-        opening = functools.partial(ThreadStore.open, path, create=rows, tables=tables, storage=storage)
+        opening = functools.partial(ThreadStore.open, path, create=rows, tables=tables, storage=storage, order=order)
         store = await asyncio.to_thread(opening) if storage.shared else opening()
         try:
             thread = cls.of(store, system, runtime)
@@ -194,6 +196,13 @@ class Thread:
         """End the run as an error, instead of waking the thread (see `agency.thread.parking`)."""
         self._announcer.run_taken_up()
         self._driver.give_up(error)
+
+    def warn(self, run_id: str, kind: str, message: str) -> None:
+        """Tell the run's owner of something, if that run is still the one in progress."""
+        if self._run.active and self._run.id == run_id:
+            draft = self._run.draft()
+            draft.warn(kind, message)
+            self._driver.commit(draft)
 
     def introduce(self) -> None:
         """Tell of a fork that has done nothing yet."""

@@ -104,6 +104,9 @@ def _print(running: Settings, found: Status) -> None:
         if node.problem:
             line = Text.assemble(("✗ ", "red"), f"node {node.id[:8]}: hosts do not start there: {node.problem}")
             out.print(line, soft_wrap=True)
+    for host in found.hosts:
+        if host.problem:
+            out.print(Text.assemble(("✗ ", "red"), f"{host.name} is silent: {host.problem}"), soft_wrap=True)
     table = Table("host", "node", "role", "state", "threads", "at work", "memory")
     for host in found.hosts:
         memory = "" if host.rss_bytes is None else f"{host.rss_bytes / 2**20:.0f} MB"

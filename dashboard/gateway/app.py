@@ -14,6 +14,7 @@ from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.extensions import routers_of
 from dashboard.gateway.guard import Guard, Rates
 from dashboard.gateway.leaving import Leaving
+from dashboard.gateway.health import HealthCheck
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.mounting import mount_path
 from dashboard.gateway.openapi import describe
@@ -65,6 +66,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.state.settings = settings
     app.state.cluster = None
     app.state.waits_for = ""
+    app.state.health = HealthCheck()
     app.state.doorkeeper = Doorkeeper(settings.secret)
     app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
     app.state.rates = Rates(settings.rate, settings.burst)

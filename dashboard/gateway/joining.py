@@ -49,6 +49,8 @@ async def _until_ready(cluster: Cluster, on_wait: Callable[[str], None]) -> None
     deadline = asyncio.get_running_loop().time() + START_SECONDS
     began, told, warned = asyncio.get_running_loop().time(), "", ""
     while not (found := await cluster.ready()).ready:
+        if found.hosts:
+            return  # its disk may be full: whatever needs none is served, and /healthz tells
         if found.broken:
             raise Unavailable(f"the installation cannot start: {found.reason}")
         if asyncio.get_running_loop().time() > deadline:

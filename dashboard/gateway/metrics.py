@@ -45,6 +45,7 @@ COUNTERS = {
     "activations": "Threads that were woken in a host.",
     "hibernations": "Threads that left memory.",
     "host_deaths": "Hosts that died.",
+    "hosts_replaced": "Those of them that were ended because they answered no more.",
 }
 GAUGES = {
     "awake": ("threads_awake", "Threads in memory."),

@@ -15,7 +15,7 @@ import pytest
 from agency import Message, NewerStore, NotAThreadStore, NotFound, StaleActivation, StoreError, ToolError, events
 from agency.store import records, schema
 from agency.store.draft import Draft
-from agency.store.peek import glance, holds_thread
+from agency.store.peek import glance, holds_thread, latest_order
 from agency.store.sqlite import Storage
 from agency.store.store import ThreadStore
 from agency.store.timers import Timer, drop_timer, set_timer, timers
@@ -42,6 +42,23 @@ def all_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def store(tmp_path: Path) -> ThreadStore:
     return ThreadStore.open(tmp_path / "a.db", create=NEW)
+
+
+def test_an_order_to_open_a_file_that_comes_after_a_later_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    assert latest_order(path) == 0
+    first = ThreadStore.open(path, create=NEW, order=20)
+    add(first, "a")
+    assert latest_order(path) == 20
+    for order in (20, 30, 0):
+        ThreadStore.open(path, order=order)
+    with pytest.raises(StaleActivation, match="opened by order 30, and this is order 29"):
+        ThreadStore.open(path, create=NEW, order=29)
+    latest = ThreadStore.open(path, order=31)
+    with pytest.raises(StaleActivation):
+        ThreadStore.open(path, order=1)
+    add(latest, "b")  # which has changed nothing
+    assert latest_order(path) == 31
 
 
 def add(store: ThreadStore, *texts: str) -> None:

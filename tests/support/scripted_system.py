@@ -196,6 +196,28 @@ async def die(ledger: str, what: str, ctx: ToolContext) -> str:
     raise AssertionError("dead")
 
 
+@tool(safe=True)
+async def linger(ledger: str, what: str, ctx: ToolContext) -> str:
+    """The same as `hold`, in a worker thread of asyncio's."""
+    _note(ledger, f"begin:{what}", ctx)
+
+    def until_let_go() -> None:
+        while f"go:{what} " not in Path(ledger).read_text():
+            time.sleep(0.2)
+
+    await asyncio.to_thread(until_let_go)
+    return f"lingered {what}"
+
+
+@tool(safe=True)
+async def block(ledger: str, what: str, ctx: ToolContext, seconds: float) -> str:
+    """Hold up the event loop for so long."""
+    _note(ledger, f"begin:{what}", ctx)
+    time.sleep(seconds)  # noqa: ASYNC251  # what an async tool must not do
+    _note(ledger, f"end:{what}", ctx)
+    return f"blocked {what}"
+
+
 @tool(ray={"num_cpus": 1})
 def crunch(ledger: str, what: str, ctx: ToolContext, seconds: float = 0.0) -> str:
     """Run as a Ray task."""
@@ -347,6 +369,8 @@ system = (
     .add_tool(demolish, tags=["demolition"])
     .add_tool(flaky)
     .add_tool(die)
+    .add_tool(block)
+    .add_tool(linger)
     .add_tool(crunch)
     .add_tool(crunch_and_die)
     .add_tool(crunch_once)

@@ -9,6 +9,7 @@ from actors import Status
 from agency.api import bodies as api
 from agency.errors import Unavailable
 from dashboard.gateway.access import AnyPrincipal, Doorkeeper, Owner, TheCluster
+from dashboard.gateway.health import HealthCheck
 from dashboard.gateway.metrics import exposition
 from dashboard.gateway.parameters import After
 from dashboard.gateway.problems import refusals, without_paths
@@ -19,9 +20,11 @@ _PROMETHEUS = {"description": "In Prometheus' text format.", "content": {"text/p
 
 
 @router.get("/healthz", responses=refusals())
-async def healthz(cluster: TheCluster) -> api.Health:
-    """Whether a thread could run now. It needs no secret, so the reason why not names no folder of the server."""
-    found = await cluster.ready()
+async def healthz(request: Request, cluster: TheCluster) -> api.Health:
+    """Whether a thread could run now: a host answers, and the data folder can be written. It needs no secret, so the
+    reason why not names no folder of the server."""
+    health: HealthCheck = request.app.state.health
+    found = await health.of(cluster)
     if not found.ready:
         raise Unavailable(without_paths(found.reason))
     return api.Health(hosts=found.hosts)

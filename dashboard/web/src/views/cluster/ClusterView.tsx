@@ -15,6 +15,7 @@ import css from "@/views/cluster/ClusterView.module.css";
 
 const EVERY_MS = 3_000;
 const THREADS_SHOWN = 30;
+const TONES = { ready: "ok", starting: "wait", busy: "wait", silent: "bad" } as const;
 
 interface ClusterNow {
   status: InstallationStatus;
@@ -83,6 +84,13 @@ function Overview({ status, unready }: ClusterNow) {
         ) : null,
       )}
       {status.ray && <Ray {...status.ray} />}
+      {hosts.map(({ name, problem }) =>
+        problem ? (
+          <p key={name} className="bad">
+            {name} is silent: {problem}
+          </p>
+        ) : null,
+      )}
       <dl className={css.figures}>
         <Figure name="at work" value={number(working)} />
         <Figure name="threads awake" value={number(awake)} />
@@ -116,7 +124,7 @@ function Overview({ status, unready }: ClusterNow) {
                   <td className="mono">{host.node.slice(0, 8)}</td>
                   <td>{host.role}</td>
                   <td>
-                    <span className="tag" data-tone={host.state === "ready" ? "ok" : "wait"}>
+                    <span className="tag" data-tone={TONES[host.state]}>
                       {host.state}
                     </span>
                   </td>
