@@ -35,9 +35,10 @@ from actors.agency.threads import AgencyThreads
 from actors.operations import Operation, is_index_operation, operation, operations_of
 from actors.settings import Settings
 from actors.updates import ThreadUpdate
-from agency.api.tenancy import AgencyInfo
+from agency.api.tenancy import AgencyInfo, Layer, PolicyInfo
+from agency.approvals.ceilings import milder
 from agency.approvals.rules import Policy
-from agency.errors import AgencyError
+from agency.errors import AgencyError, Forbidden
 
 
 class Agency:
@@ -128,16 +129,20 @@ class Agency:
         return self._store.info()
 
     @operation
-    async def policy(self) -> Policy:
+    async def policy(self, by: Layer = "owner") -> PolicyInfo:
         """Which calls a person has to approve, whatever the blueprints say."""
-        return self._store.policy()
+        return PolicyInfo.of(*self._store.layers(Policy), yours=by)
 
     @operation
-    async def set_policy(self, policy: Policy) -> Policy:
-        """Say which calls a person has to approve. It counts for every model's reply that comes from now on."""
-        self._store.set_policy(policy)
+    async def set_policy(self, policy: Policy, by: Layer = "owner") -> PolicyInfo:
+        """Say which calls a person has to approve. It counts for every model's reply that comes from now on. An
+        agency's own is refused if it is plainly milder than the owner's."""
+        owners, _ = self._store.layers(Policy)
+        if by == "agency" and (why := milder(owners, policy)) is not None:
+            raise Forbidden(why)
+        self._store.set_layer(policy, by)
         await self._context.installation.announce(self._context.id)
-        return policy
+        return await self.policy(by)
 
     @operation
     async def delete(self) -> None:

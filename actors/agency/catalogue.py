@@ -13,21 +13,24 @@ from pydantic import JsonValue, ValidationError
 
 from actors.agency import resolving
 from actors.agency.context import AgencyContext
-from actors.build import FOR_AGENCIES
 from actors.operations import operation
 from agency.api.resolved import ResolvedBlueprint
-from agency.api.tenancy import BlueprintInfo, ProviderInfo
+from agency.api.tenancy import BlueprintInfo, Layer, ProviderInfo
 from agency.clock import now_ms
 from agency.define import safety
 from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptions
 from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
-from agency.models.providers.entry import Provider, ProviderName
-from agency.secrets import named_in
+from agency.guarded.addresses import Guard, Refused
+from agency.key_rules import FOR_AGENCIES, sections_in
+from agency.models.providers.entry import GuardedProvider, Provider, ProviderName
+from agency.secrets import NoSecret, named_in
 from agency.wire import explain, sayable
 
 PROVIDERS_MOST = 100
+VOUCHED_MOST = 100
+"""So many sections of a blueprint that the owner has set are remembered, the latest."""
 
 _FIELDS = {field.alias: name for name, field in Blueprint.model_fields.items()}
 """A blueprint's fields, by the names that they have outside."""
@@ -45,28 +48,41 @@ class Catalogue:
         """Every provider that models can be named with, by name; the agency's own in the place of the others."""
         found = {name: ProviderInfo(name=name, source="code") for name in self._context.system().provider_names}
         found |= {name: ProviderInfo(name=name, source="settings") for name in self._context.settings.providers}
-        for name, entry, made, changed in self._store.providers():
-            found[name] = ProviderInfo(name=name, source="agency", entry=entry, created_at=made, updated_at=changed)
+        for each in self._store.providers():
+            found[each.name] = ProviderInfo(source="agency", **each._asdict())
         return [found[name] for name in sorted(found)]
 
     @operation
-    async def put_provider(self, name: ProviderName, entry: Provider) -> ProviderInfo:
-        """Add a provider, or put another in its place. It counts for every model call that begins from now on."""
+    async def put_provider(self, name: ProviderName, entry: Provider, by: Layer = "owner") -> ProviderInfo:
+        """Add a provider, or put another in its place. It counts for every model call that begins from now on. One that
+        the owner sets may be anywhere, with any key for agencies; one of an admin of the agency, where the settings of
+        the installation let it."""
         _check_own(entry)
-        own = {each for each, *_ in self._store.providers()}
+        if by == "agency":
+            self._check_outgoing(entry)
+        own = {each.name for each in self._store.providers()}
         if len(own | {name}) > PROVIDERS_MOST:
             raise InvalidInput(f"an agency has at most {PROVIDERS_MOST} providers of its own")
-        self._store.put_provider(name, entry, timestamp(now_ms()))
+        self._store.put_provider(name, entry, timestamp(now_ms()), by)
         await self._context.installation.announce(self._context.id)
         return next(each for each in await self.providers() if each.name == name)
 
     @operation
     async def delete_provider(self, name: str) -> None:
         """Remove one of the agency's own providers. If it replaced one of the installation, that counts again."""
-        if name not in {each for each, *_ in self._store.providers()}:
+        if name not in {each.name for each in self._store.providers()}:
             raise NotFound(f"the agency has no provider {name!r:.100} of its own")
         self._store.drop_provider(name)
         await self._context.installation.announce(self._context.id)
+
+    def _check_outgoing(self, entry: Provider) -> None:
+        """Refuse an address that agencies may not reach, and keys that this one may not use there."""
+        outgoing = self._context.settings.outgoing
+        try:
+            Guard(outgoing.private_hosts).check_url(entry.address)
+            GuardedProvider(**dict(entry), agency=self._context.id, outgoing=outgoing).check_keys()
+        except (Refused, NoSecret) as error:
+            raise InvalidInput(str(error)) from error
 
     # Blueprints.
 
@@ -83,24 +99,29 @@ class Catalogue:
         return [found[name] for name in sorted(found)]
 
     @operation
-    async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
+    async def put_blueprint(self, fields: Mapping[str, JsonValue], by: Layer = "owner") -> BlueprintInfo:
         """Add a blueprint, or change one: fields that are not given stay as they were. It counts for threads that are
         made from now on. Tags and sections of `config` that mean nothing here are kept, and named in its `warnings`.
         One that would run risky tools without a person is refused, unless it says that it is `unattended`."""
         blueprint = self._changed(fields, {})
-        self._check_new(blueprint)
-        self._store.put_blueprint(blueprint, timestamp(now_ms()))
+        self._check_new(blueprint, by)
+        vouched = self._store.vouched(blueprint.name)
+        if by == "owner":  # what is there already may be an admin's, and changing something else is no word about it
+            before = self._blueprint(blueprint.name)
+            known = [*vouched, *(() if before is None else sections_in(before.config))]
+            vouched += [each for each in sections_in(blueprint.config) if each not in known]
+        self._store.put_blueprint(blueprint, timestamp(now_ms()), vouched[-VOUCHED_MOST:])
         return next(each for each in await self.blueprints() if each.name == blueprint.name)
 
     @operation
-    async def resolve_blueprint(self, fields: Mapping[str, JsonValue]) -> ResolvedBlueprint:
+    async def resolve_blueprint(self, fields: Mapping[str, JsonValue], by: Layer = "owner") -> ResolvedBlueprint:
         """What threads of a blueprint would have if it were put so: middleware, tools, models, and why it would be
         refused. Nothing is stored."""
         system = self._context.system()
         blueprint = self._changed(fields, {"prompt": "(none yet)"})
         found, problem = ResolvedBlueprint(known_tags=resolving.known_tags(system)), None
         try:
-            self._check_new(blueprint)
+            self._check_new(blueprint, by)
         except AgencyError as error:
             problem = str(error)
         try:
@@ -136,8 +157,8 @@ class Catalogue:
         except ValidationError as error:
             raise InvalidInput(f"wrong blueprint: {explain(error)}") from error
 
-    def _check_new(self, blueprint: Blueprint) -> None:
-        self._check_references(blueprint)
+    def _check_new(self, blueprint: Blueprint, by: Layer) -> None:
+        self._check_references(blueprint, by)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
             self._context.system().check_new(blueprint, self._usable_providers())
@@ -145,13 +166,21 @@ class Catalogue:
     def _blueprint(self, name: str) -> Blueprint | None:
         return self._store.blueprint(name) or self._context.system().agents.get(name)
 
-    def _check_references(self, blueprint: Blueprint) -> None:
+    def _check_references(self, blueprint: Blueprint, by: Layer) -> None:
         """All that a configuration names counts, also for middleware that may come. What the code says for this agent
-        may stay as it is."""
+        may stay as it is, and what the owner has set."""
         coded = self._context.system().agents.get(blueprint.name)
         said = coded.config if coded is not None else {}
-        own = (section for name, section in blueprint.config.items() if section != said.get(name))
-        _check_named("blueprint", (found for section in own for found in named_in(section)))
+        own = {name: section for name, section in blueprint.config.items() if section != said.get(name)}
+        _check_named("blueprint", named_in(own))
+        if by == "owner":
+            return
+        vouched = self._store.vouched(blueprint.name)
+        for name, section in sections_in(own):
+            for reference in () if (name, section) in vouched else sorted(set(named_in(section))):
+                why = self._context.settings.outgoing.refuses_in(self._context.id, reference, name)
+                if why is not None:
+                    raise InvalidInput(why)
 
     # For new threads.
 
@@ -175,7 +204,7 @@ class Catalogue:
         self._context.system().check_options(blueprint, options, self._usable_providers())
 
     def _usable_providers(self) -> Mapping[str, Provider]:
-        own = {name: entry for name, entry, *_ in self._store.providers()}
+        own = {each.name: each.entry for each in self._store.providers()}
         return {**self._context.settings.providers, **own}
 
 

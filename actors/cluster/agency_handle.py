@@ -57,6 +57,8 @@ class AgencyHandle:
     set_policy = remote(Agency.set_policy)
     usage = remote(BudgetKeeper.usage)
     set_budget = remote(BudgetKeeper.set_budget)
+    ceiling = remote(BudgetKeeper.ceiling)
+    set_ceiling = remote(BudgetKeeper.set_ceiling)
     providers = remote(Catalogue.providers)
     put_provider = remote(Catalogue.put_provider)
     delete_provider = remote(Catalogue.delete_provider, done=NotFound)

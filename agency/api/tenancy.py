@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
 
+from agency.approvals.ceilings import layered
+from agency.approvals.rules import Policy, Rule
 from agency.define.blueprint import Blueprint
 from agency.messages import Usage
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.thread.views import Part, RunStatus
-from agency.turn.state import PauseReason
+from agency.turn.outcomes import OnTimeout
+from agency.turn.state import PauseReason, RunCeiling, least
 from agency.wire import Wire
 
 KeyRole = Literal["viewer", "operator", "admin"]
+
+
+Layer = Literal["owner", "agency"]
+"""Who has set something: the holder of the installation's secret (on a server without one, whoever shows no key), or an
+admin of the agency, by a key. What the owner sets is a ceiling: an agency can make it tighter and never looser."""
+
+Set = TypeVar("Set")
+
+
+class Layers(Wire, Generic[Set]):
+    """What the owner and the agency's admins have each set. Of the two, the tighter is in effect, part by part."""
+
+    owner: Set
+    agency: Set
+    yours: Layer = "owner"
+    """Which of them the credential of this request sets."""
 
 
 Most = Annotated[int, Field(ge=0, lt=2**53)]
@@ -33,6 +52,37 @@ class Budget(Wire):
     @property
     def is_set(self) -> bool:
         return self != Budget()
+
+    def within(self, ceiling: Budget) -> Budget:
+        """The smaller of each part."""
+        return Budget(**least(ceiling, self))
+
+
+class PolicyInfo(Wire):
+    """The policy that is in effect, and what it is made of. Of the rules of each layer the first that fits a call
+    counts, and of the two the higher risk."""
+
+    rules: tuple[Rule, ...] = ()
+    timeout_ms: int | None = None
+    on_timeout: OnTimeout = "deny"
+    layers: Layers[Policy]
+
+    @classmethod
+    def of(cls, owner: Policy, agency: Policy, yours: Layer) -> PolicyInfo:
+        whole = layered(owner, agency)
+        layers = Layers[Policy](owner=owner, agency=agency, yours=yours)
+        return cls(rules=whole.rules, timeout_ms=whole.timeout_ms, on_timeout=whole.on_timeout, layers=layers)
+
+
+class CeilingInfo(RunCeiling):
+    """What no run of the agency may be above, and who has said so."""
+
+    layers: Layers[RunCeiling]
+
+    @classmethod
+    def of(cls, owner: RunCeiling, agency: RunCeiling, yours: Layer) -> CeilingInfo:
+        layers = Layers[RunCeiling](owner=owner, agency=agency, yours=yours)
+        return cls(**least(owner, agency), layers=layers)
 
 
 class AgencyInfo(Wire):
@@ -61,6 +111,9 @@ class AgencyUsage(Use):
     threads: int
     """How many there are."""
     budget: Budget
+    """What is in effect."""
+    layers: Layers[Budget]
+    """What it is made of."""
     exhausted: str | None = None
     """The code of the budget that is used up: no thread calls a model until it is raised."""
 
@@ -73,6 +126,9 @@ class ProviderInfo(Wire):
     source: Literal["code", "settings", "agency"]
     entry: Provider | None = None
     """Only of the agency's own providers: an agency does not see how the installation is set up."""
+    set_by: Layer | None = None
+    """Who has set the agency's own. One that an admin of the agency has set shows only keys that it may, reaches only
+    public addresses, and makes nothing cheaper than its published price."""
     created_at: str | None = None
     updated_at: str | None = None
 

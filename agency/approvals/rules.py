@@ -60,7 +60,17 @@ class Policy(Wire):
     on_timeout: OnTimeout = "deny"
 
     def ask(self, risk: Risk) -> Ask:
+        """How a person is asked about a call that others have asked for."""
         return Ask(risk=risk, timeout_ms=self.timeout_ms, on_timeout=self.on_timeout)
+
+    def risk_of(self, call: ToolCall, tool: GuardedTool | None) -> Risk | None:
+        """How risky the policy says a call is; None if it says nothing."""
+        return ruled_risk(call, tool, self.rules)
+
+    def asks(self, call: ToolCall, tool: GuardedTool | None) -> Ask | None:
+        """How a person is asked about a call by the policy's wish; None if it has none."""
+        risk = self.risk_of(call, tool)
+        return None if risk is None or risk == "low" else self.ask(risk)
 
 
 NO_POLICY = Policy()
