@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 
 from actors.agency.store import AgencyStore
-from agency.api.tenancy import AgencyUsage, Budget, Layer, Layers, Use
+from agency.api.tenancy import AgencyUsage, Budget, Use
 from agency.spending import Spent, add_costs
 
 _KNOWN = "SELECT seq, parent IS NOT NULL, spent, children FROM threads WHERE id = ?"
@@ -25,16 +25,14 @@ class Accounts:
     def __init__(self, store: AgencyStore) -> None:
         self._store = store
 
-    def usage(self, yours: Layer = "owner") -> AgencyUsage:
+    def usage(self) -> AgencyUsage:
         totals, budget = self._totals(), self._store.info().budget
-        owners, agencys = self._store.layers(Budget)
         total = totals["roots"] + totals["children"]
         return AgencyUsage(
             **_use(total).model_dump(by_alias=False),
             children=_use(totals["children"]),
             threads=sum(self._store.counts().values()),
             budget=budget,
-            layers=Layers[Budget](owner=owners, agency=agencys, yours=yours),
             exhausted=_exhausted(budget, total),
         )
 

@@ -12,11 +12,11 @@ import logging
 from actors.agency.accounts import Accounts
 from actors.agency.context import AgencyContext
 from actors.operations import index_operation, operation
-from agency.api.tenancy import AgencyUsage, Budget, CeilingInfo, Layer
+from agency.api.tenancy import AgencyUsage, Budget, Layer
 from agency.errors import AgencyError, Forbidden
 from agency.local import HOPELESS
 from agency.spending import Spent
-from agency.turn.state import RunCeiling
+from agency.turn.state import RunCeiling, least
 from agency.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -31,36 +31,35 @@ class BudgetKeeper:
         self._accounts = accounts
 
     @index_operation
-    async def usage(self, by: Layer = "owner") -> AgencyUsage:
+    async def usage(self) -> AgencyUsage:
         """What all its threads have used, those that were deleted too, and its budget."""
-        return self._accounts.usage(by)
+        return self._accounts.usage()
 
     @operation
     async def set_budget(self, budget: Budget, by: Layer = "owner") -> AgencyUsage:
         """What all threads may use together. Those that had used it up go on, if there is more now. An agency's own is
         refused if it is above the owner's."""
         if by == "agency":
-            owners, _ = self._context.store.layers(Budget)
-            check_below(owners, budget, "budget")
+            check_below(self._context.store.layers(Budget).owner, budget, "budget")
         self._context.store.set_layer(budget, by)
         await self._context.installation.announce(self._context.id)
         self._context.installation.lift_soon(self._context.id)
-        return self._accounts.usage(by)
+        return self._accounts.usage()
 
     @operation
-    async def ceiling(self, by: Layer = "owner") -> CeilingInfo:
+    async def ceiling(self) -> RunCeiling:
         """What no run may be above, whatever its blueprint, its caller or its schedule says."""
-        return CeilingInfo.of(*self._context.store.layers(RunCeiling), yours=by)
+        both = self._context.store.layers(RunCeiling)
+        return RunCeiling(**least(both.owner, both.agency))
 
     @operation
-    async def set_ceiling(self, limits: RunCeiling, by: Layer = "owner") -> CeilingInfo:
+    async def set_ceiling(self, limits: RunCeiling, by: Layer = "owner") -> RunCeiling:
         """What no run may be above. It counts for runs that are at work, before their next call of a model."""
         if by == "agency":
-            owners, _ = self._context.store.layers(RunCeiling)
-            check_below(owners, limits, "limit of a run")
+            check_below(self._context.store.layers(RunCeiling).owner, limits, "limits of a run")
         self._context.store.set_layer(limits, by)
         await self._context.installation.announce(self._context.id)
-        return await self.ceiling(by)
+        return await self.ceiling()
 
     @index_operation
     async def allowance(self, thread_id: str, spent: Spent) -> str | None:

@@ -75,13 +75,12 @@ def peek_terms(path: Path) -> PeekedTerms | None:
         if kind.startswith("provider:")
     }
     vouched = [(name, said) for kind, body, _ in rows if kind.startswith("vouched:") for name, said in from_json(body)]
-    budget, agencys_budget = layers_of(Budget, found)
-    owners, agencys = layers_of(RunCeiling, found)
+    budget, policy, limits = layers_of(Budget, found), layers_of(Policy, found), layers_of(RunCeiling, found)
     return PeekedTerms(
         providers=own,
-        budget=agencys_budget.within(budget),
-        policy=layered(*layers_of(Policy, found)),
-        ceiling=RunCeiling(**least(owners, agencys)),
+        budget=budget.agency.within(budget.owner),
+        policy=layered(policy.owner, policy.agency),
+        ceiling=RunCeiling(**least(limits.owner, limits.agency)),
         vouched=vouched,
     )
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from actors.agency.creation import Creation
-from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, Layer, ThreadSummary
+from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, Layer, Layers, ThreadSummary
 from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
 from agency.errors import no_agency
@@ -184,7 +184,7 @@ class AgencyStore:
 
     # What the owner and the agency have set.
 
-    def layers(self, kind: type[Setting]) -> tuple[Setting, Setting]:
+    def layers(self, kind: type[Setting]) -> Layers[Setting]:
         """What the owner has set, and what the agency has."""
         found = dict(self.rows("SELECT key, value FROM meta WHERE key IN (?, ?)", LAYERS[kind]))
         return layers_of(kind, found)
@@ -377,14 +377,19 @@ def info_of(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
     found = {str(key): str(value) for key, value in rows}
     if "id" not in found or "deleting" in found:
         raise no_agency(path.parent.name)
-    owners, agencys = layers_of(Budget, found)
-    return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"], budget=agencys.within(owners))
+    budget = layers_of(Budget, found)
+    return AgencyInfo(
+        id=found["id"],
+        name=found["name"],
+        created_at=found["created_at"],
+        budget=budget.agency.within(budget.owner),
+    )
 
 
-def layers_of(kind: type[Setting], found: Mapping[str, str]) -> tuple[Setting, Setting]:
+def layers_of(kind: type[Setting], found: Mapping[str, str]) -> Layers[Setting]:
     """What the owner and the agency have set, from rows of the agency's file."""
     owners, agencys = (kind.model_validate_json(found.get(key, "{}")) for key in LAYERS[kind])
-    return owners, agencys
+    return Layers(owner=owners, agency=agencys)
 
 
 _SUMMARY = "metadata, status, reason, head, updated_at, coalesce(renamed, nullif(title, '')), spent, children"

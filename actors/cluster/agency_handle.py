@@ -53,6 +53,7 @@ class AgencyHandle:
     info = remote(Agency.info)
     rename = remote(Agency.rename)
     delete = remote(Agency.delete, done=NotFound)
+    layers = remote(Agency.layers)
     policy = remote(Agency.policy)
     set_policy = remote(Agency.set_policy)
     usage = remote(BudgetKeeper.usage)

@@ -6,14 +6,12 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from agency.approvals.ceilings import layered
-from agency.approvals.rules import Policy, Rule
+from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
 from agency.messages import Usage
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.thread.views import Part, RunStatus
-from agency.turn.outcomes import OnTimeout
 from agency.turn.state import PauseReason, RunCeiling, least
 from agency.wire import Wire
 
@@ -32,8 +30,6 @@ class Layers(Wire, Generic[Set]):
 
     owner: Set
     agency: Set
-    yours: Layer = "owner"
-    """Which of them the credential of this request sets."""
 
 
 Most = Annotated[int, Field(ge=0, lt=2**53)]
@@ -58,31 +54,14 @@ class Budget(Wire):
         return Budget(**least(ceiling, self))
 
 
-class PolicyInfo(Wire):
-    """The policy that is in effect, and what it is made of. Of the rules of each layer the first that fits a call
-    counts, and of the two the higher risk."""
+class AgencyLayers(Wire):
+    """What of an agency is set in two layers."""
 
-    rules: tuple[Rule, ...] = ()
-    timeout_ms: int | None = None
-    on_timeout: OnTimeout = "deny"
-    layers: Layers[Policy]
-
-    @classmethod
-    def of(cls, owner: Policy, agency: Policy, yours: Layer) -> PolicyInfo:
-        whole = layered(owner, agency)
-        layers = Layers[Policy](owner=owner, agency=agency, yours=yours)
-        return cls(rules=whole.rules, timeout_ms=whole.timeout_ms, on_timeout=whole.on_timeout, layers=layers)
-
-
-class CeilingInfo(RunCeiling):
-    """What no run of the agency may be above, and who has said so."""
-
-    layers: Layers[RunCeiling]
-
-    @classmethod
-    def of(cls, owner: RunCeiling, agency: RunCeiling, yours: Layer) -> CeilingInfo:
-        layers = Layers[RunCeiling](owner=owner, agency=agency, yours=yours)
-        return cls(**least(owner, agency), layers=layers)
+    yours: Layer
+    """The one that the credential of this request sets."""
+    budget: Layers[Budget]
+    policy: Layers[Policy]
+    limits: Layers[RunCeiling]
 
 
 class AgencyInfo(Wire):
@@ -111,9 +90,6 @@ class AgencyUsage(Use):
     threads: int
     """How many there are."""
     budget: Budget
-    """What is in effect."""
-    layers: Layers[Budget]
-    """What it is made of."""
     exhausted: str | None = None
     """The code of the budget that is used up: no thread calls a model until it is raised."""
 

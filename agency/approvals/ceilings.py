@@ -28,7 +28,6 @@ Deadline = tuple[int | None, OnTimeout]
 class LayeredPolicy(Policy):
     """Both policies. `rules` are those of the owner and then those of the agency; which one counts, its methods say."""
 
-    rules: tuple[Rule, ...] = ()
     owner: Policy
     agency: Policy
 

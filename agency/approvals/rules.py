@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ANY_TOOL = "*"
 RULES_MOST = 200
+"""So many can be set; as many by the owner and as many by an agency, which is what is in effect."""
 
 
 class Rule(Wire):
@@ -55,7 +56,7 @@ class Policy(Wire):
     """Which calls an agency wants a person to approve, whatever its agents' blueprints say. A call without a decision
     within `timeout_ms` is denied, unless `on_timeout` says otherwise."""
 
-    rules: Annotated[tuple[Rule, ...], Field(max_length=RULES_MOST)] = ()
+    rules: Annotated[tuple[Rule, ...], Field(max_length=2 * RULES_MOST)] = ()
     timeout_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     on_timeout: OnTimeout = "deny"
 

@@ -81,7 +81,7 @@ async def test_a_key_goes_to_the_hosts_that_it_is_for_and_nowhere_else(
     assert (await ran(agency)).data == "Hello!"
     assert good.requests[-1].headers["authorization"] == f"Bearer {VALUE}"
     for stolen in ({"key": MINE}, {"headers": {"X-Team": MINE}}):
-        with pytest.raises(InvalidInput, match="may use env:AGENCY_KEY_MINE at .*, and not at http://127"):
+        with pytest.raises(InvalidInput, match=r"may use env:AGENCY_KEY_MINE at .*, and not at http://127"):
             await agency.put_provider("mine", at(bad, **stolen), by="agency")
     with pytest.raises(InvalidInput, match=r"not at api\.example\.com\.evil\.com"):
         entry = Provider(api="openai", base_url="https://api.example.com.evil.com/v1", key=MINE)

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from actors import Cluster
 from agency.api import bodies as api
-from agency.api.tenancy import PolicyInfo, ThreadSummary
+from agency.api.tenancy import ThreadSummary
 from agency.approvals.pending import thread_of
 from agency.approvals.rules import Policy
 from agency.errors import AgencyError, NotFound
@@ -115,13 +115,13 @@ def _refused(approval: str, error: AgencyError) -> api.RefusedDecision:
 
 
 @router.get("/policy", dependencies=[Viewer], responses=refusals(404))
-async def get_policy(cluster: TheCluster, who: AnyPrincipal, agency_id: AgencyId) -> PolicyInfo:
+async def get_policy(cluster: TheCluster, agency_id: AgencyId) -> Policy:
     """Which calls a person must approve, whatever the blueprints say."""
-    return await cluster.agency(agency_id).policy(by=who.layer)
+    return await cluster.agency(agency_id).policy()
 
 
 @router.put("/policy", dependencies=[Admin], responses=refusals(404))
-async def set_policy(cluster: TheCluster, who: AnyPrincipal, agency_id: AgencyId, body: Policy) -> PolicyInfo:
+async def set_policy(cluster: TheCluster, who: AnyPrincipal, agency_id: AgencyId, body: Policy) -> Policy:
     """Set which calls a person must approve. It applies to every model reply from now on.
 
     With the installation's secret you set the owner's policy, with a key the agency's own. Both hold: of each, the
