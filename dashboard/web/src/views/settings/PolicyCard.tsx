@@ -12,8 +12,8 @@ import css from "@/views/settings/SettingsView.module.css";
 
 interface Props {
   agency: string;
-  /** Null for those who may not set a policy. */
-  layers: AgencyLayers | null;
+  /** None for those who may not set a policy, or until it is known. */
+  layers: AgencyLayers | null | undefined;
   onSaved(): Promise<void>;
 }
 

@@ -18,8 +18,8 @@ const PARTS: readonly (LimitPart & { used(usage: AgencyUsage): number })[] = [
 
 interface Props {
   agency: string;
-  /** Null for those who may not set a budget. */
-  layers: AgencyLayers | null;
+  /** None for those who may not set a budget, or until it is known. */
+  layers: AgencyLayers | null | undefined;
   onSaved(): Promise<void>;
 }
 
