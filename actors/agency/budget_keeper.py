@@ -106,7 +106,7 @@ class BudgetKeeper:
 def check_below(owners: Wire, agencys: Wire, what: str) -> None:
     """Refuse numbers of an agency that are above the owner's."""
     over = [
-        f"{field.alias} can be at most {most:g}, not {wanted:g}"
+        f"{field.alias} can be at most {most:,}, not {wanted:,}"
         for name, field in type(owners).model_fields.items()
         if (most := getattr(owners, name)) is not None
         and (wanted := getattr(agencys, name)) is not None
