@@ -15,14 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agency.define.system import AgentSystem
+from agency.key_rules import FOR_AGENCIES, Outgoing
 from agency.models.providers.entry import Provider
 from agency.models.providers.hosts import HOSTS
 from agency.secrets import Secret
 
 _PARSING = threading.Lock()  # Python 3.11 cannot do it in two threads at once
-
-FOR_AGENCIES = "AGENCY_KEY_"
-"""Variables that begin so are for every agency: its providers and blueprints may refer to them, and to no others."""
 
 OF_SDKS = ("OPENAI_", "ANTHROPIC_", *(host.variable for host in HOSTS.values() if host.variable), "AWS_DEFAULT_REGION")
 """Variables that begin so configure the stock providers. Their keys are among the references of every system."""
@@ -41,11 +39,18 @@ def environment(named: Iterable[Secret]) -> dict[str, str]:
 
 
 def fingerprint(
-    reference: str, folders: Sequence[str], providers: Mapping[str, Provider], variables: Mapping[str, str]
+    reference: str,
+    folders: Sequence[str],
+    providers: Mapping[str, Provider],
+    variables: Mapping[str, str],
+    outgoing: Outgoing,
 ) -> str:
-    """A name for what hosts would run, the same as long as that is: the code, the settings' providers, the keys."""
+    """A name for what hosts would run, the same as long as that is: the code, the settings' providers, the keys and
+    who may use them where."""
     digest = hashlib.sha256(repr(sorted(variables.items())).encode())
     digest.update(repr(sorted(providers.items())).encode())
+    if outgoing != Outgoing():
+        digest.update(outgoing.model_dump_json().encode())
     for name, path in sorted(_sources(reference.partition(":")[0], folders).items()):
         digest.update(f"\0{name}\0".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -14,6 +14,8 @@ from agency.define.file_limits import FILE_LIMITS, FileLimits
 from agency.define.system import AgentSystem
 from agency.define.system import load_system as load
 from agency.errors import DefinitionError
+from agency.guarded.addresses import PrivateHostText
+from agency.key_rules import KeyName, KeyRule, Outgoing
 from agency.messages import MESSAGE_CHARS
 from agency.models.providers.entry import Provider, ProviderName
 from agency.shelves.local import TOTAL_BYTES
@@ -105,6 +107,11 @@ class Settings(BaseSettings):
     providers: Annotated[dict[ProviderName, Provider], NoDecode] = {}
     """Where models are, by the word before the colon in their names, over what the code says. As a variable it is
     JSON: `{"ollama": {"api": "openai", "baseUrl": "http://localhost:11434/v1"}}`."""
+    keys: Annotated[dict[KeyName, KeyRule], NoDecode] = {}
+    """Which agencies may use which of the variables that begin with AGENCY_KEY_, and where; none unless it is said
+    here. As a variable it is JSON: `{"AGENCY_KEY_X": {"agencies": ["agc_1f2e"], "hosts": ["api.openai.com"]}}`."""
+    private_hosts: tuple[PrivateHostText, ...] = ()
+    """Private addresses that providers of agencies may be at, as `["10.1.2.0/24", "localhost:11434"]`."""
     build: str = ""
     """A name for the code that hosts run and the keys that they use; see `actors.build`."""
     environment: Annotated[str, Field(repr=False)] = ""
@@ -120,7 +127,7 @@ class Settings(BaseSettings):
     def _or_here(cls, path: tuple[str, ...]) -> tuple[str, ...]:
         return path or (os.getcwd(),)  # noqa: PTH109  # entries of sys.path are strings
 
-    @field_validator("providers", mode="before")
+    @field_validator("providers", "keys", mode="before")
     @classmethod
     def _from_text(cls, given: object) -> object:
         return from_json(given or "{}") if isinstance(given, str) else given
@@ -130,6 +137,11 @@ class Settings(BaseSettings):
     @property
     def file_limits(self) -> FileLimits:
         return FileLimits(each=self.file_bytes, most=self.files_most, together=self.files_bytes)
+
+    @property
+    def outgoing(self) -> Outgoing:
+        """What agencies may reach, and with which keys."""
+        return Outgoing(keys=self.keys, private_hosts=self.private_hosts)
 
     @property
     def files(self) -> Storage:

@@ -54,6 +54,11 @@ _PROVIDER: Mapping[str, Code] = {
         "The provider's reply is not what its API promises.",
         "Nothing: it is tried again. If it always is, check that the entry's `api` is the one that is spoken there.",
     ),
+    "ERR_ADDRESS_REFUSED": Code(
+        False,
+        "The provider of an agency is at an address that agencies may not reach, or answers as no provider does.",
+        "Read the message: it says what the operator can set to allow it.",
+    ),
     "ERR_AUTH": Code(
         False,
         "There is no key for the provider, or it is refused, or it does not permit this.",

@@ -51,6 +51,7 @@ from agency.messages import Message
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
+from agency.secrets import Secret
 from agency.shelves.interface import ShelfStore
 from agency.shelves.local import LocalShelves
 from agency.spending import Spent
@@ -64,7 +65,7 @@ from agency.thread.openings import openings_of
 from agency.thread.results import RunResult, output_of
 from agency.thread.thread import Thread
 from agency.turn.outcomes import CallOutcome
-from agency.turn.state import Limits
+from agency.turn.state import NO_CEILING, Limits, RunCeiling
 
 log = logging.getLogger(__name__)
 
@@ -230,6 +231,12 @@ class LocalRuntime:
 
     def policy(self) -> Policy:
         return NO_POLICY  # there is no agency here to have one
+
+    def ceiling(self) -> RunCeiling:
+        return NO_CEILING
+
+    def check_secret(self, blueprint: Blueprint, section: str, reference: Secret) -> None:
+        pass  # every blueprint is the code's
 
     def shelves(self) -> ShelfStore:
         return self._shelves

@@ -16,10 +16,11 @@ from agency.define.tools import Tool
 from agency.events import NewEvent
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
+from agency.secrets import Secret
 from agency.shelves.interface import ShelfStore
 from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome
-from agency.turn.state import PauseReason, RunStatus
+from agency.turn.state import PauseReason, RunCeiling, RunStatus
 
 
 class ThreadProgress(NamedTuple):
@@ -60,8 +61,14 @@ class Runtime(Protocol):
         runs have used so far, children left out. What is refused so is told later that it may go on
         (`Thread.budget_lifted`)."""
 
+    def ceiling(self) -> RunCeiling:
+        """What no run's limits may be above. It takes no time to speak of."""
+
     def policy(self) -> Policy:
         """What the agency wants to be asked about. It takes no time to speak of."""
+
+    def check_secret(self, blueprint: Blueprint, section: str, reference: Secret) -> None:
+        """Raise `NoSecret` if a middleware may not look up a secret that its section of a blueprint refers to."""
 
     def shelves(self) -> ShelfStore:
         """What outlives the thread, of its agency and no other. Asked for every call, so it opens nothing."""

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +147,8 @@ class Declared:
     owner: str
     named: Mapping[str, Secret]
     configured: frozenset[Secret] = frozenset()
+    check: Callable[[Secret], None] | None = None
+    """Raises `NoSecret` for what its configuration may not refer to here."""
 
     @property
     def references(self) -> frozenset[Secret]:
@@ -160,6 +162,8 @@ class Declared:
         if reference is None:
             there = ", ".join(self.named) or "none"
             raise DefinitionError(f"{self.owner} declares no secret {wanted!r:.100}; it declares: {there}")
+        if self.check is not None:
+            self.check(reference)
         return look_up(reference)
 
 

@@ -55,7 +55,8 @@ class Hitl(Middleware[HitlConfig]):
             return
         config, policy = ctx.config, ctx.policy
         for call in reply.tool_calls:
-            risk = risk_of(call, ctx.tools.get(call.name), policy.rules, config.rules)
+            tool = ctx.tools.get(call.name)
+            risk = policy.risk_of(call, tool) or risk_of(call, tool, config.rules)
             if call.name not in config.tools and (config.only or risk == "low"):
                 continue
             own = config if config.timeout_ms is not None else policy

@@ -36,9 +36,11 @@ from actors.agency.threads import AgencyThreads
 from actors.operations import Operation, is_index_operation, is_urgent_operation, operation, operations_of
 from actors.settings import Settings
 from actors.updates import ThreadUpdate
-from agency.api.tenancy import AgencyInfo
-from agency.approvals.rules import Policy
-from agency.errors import AgencyError
+from agency.api.tenancy import AgencyInfo, AgencyLayers, Budget, Layer
+from agency.approvals.ceilings import layered, milder
+from agency.approvals.rules import RULES_MOST, Policy
+from agency.errors import AgencyError, Forbidden, InvalidInput
+from agency.turn.state import RunCeiling
 
 
 class Agency:
@@ -129,17 +131,34 @@ class Agency:
         return self._store.info()
 
     @operation
-    async def policy(self) -> Policy:
-        """Which calls a person has to approve, whatever the blueprints say."""
-        return self._store.policy()
+    async def layers(self, by: Layer = "owner") -> AgencyLayers:
+        """What the owner has set for the agency, and what the agency has for itself."""
+        return AgencyLayers(
+            yours=by,
+            budget=self._store.layers(Budget),
+            policy=self._store.layers(Policy),
+            limits=self._store.layers(RunCeiling),
+        )
 
     @operation
-    async def set_policy(self, policy: Policy) -> Policy:
-        """Say which calls a person has to approve. It counts for every model's reply that comes from now on."""
+    async def policy(self) -> Policy:
+        """Which calls a person has to approve, whatever the blueprints say."""
+        both = self._store.layers(Policy)
+        whole = layered(both.owner, both.agency)
+        return Policy(rules=whole.rules, timeout_ms=whole.timeout_ms, on_timeout=whole.on_timeout)
+
+    @operation
+    async def set_policy(self, policy: Policy, by: Layer = "owner") -> Policy:
+        """Say which calls a person has to approve. It counts for every model's reply that comes from now on. An
+        agency's own is refused if it is plainly milder than the owner's."""
         StorageLimits(self._context.settings, self._store).check_policy(policy)
-        self._store.set_policy(policy)
+        if len(policy.rules) > RULES_MOST:
+            raise InvalidInput(f"a policy has at most {RULES_MOST} rules")
+        if by == "agency" and (why := milder(self._store.layers(Policy).owner, policy)) is not None:
+            raise Forbidden(why)
+        self._store.set_layer(policy, by)
         await self._context.installation.announce(self._context.id)
-        return policy
+        return await self.policy()
 
     @operation
     async def delete(self) -> None:

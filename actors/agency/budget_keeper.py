@@ -12,10 +12,12 @@ import logging
 from actors.agency.accounts import Accounts
 from actors.agency.context import AgencyContext
 from actors.operations import index_operation, operation, urgent
-from agency.api.tenancy import AgencyUsage, Budget
-from agency.errors import AgencyError
+from agency.api.tenancy import AgencyUsage, Budget, Layer
+from agency.errors import AgencyError, Forbidden
 from agency.local import HOPELESS
 from agency.spending import Spent
+from agency.turn.state import RunCeiling, least
+from agency.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +36,30 @@ class BudgetKeeper:
         return self._accounts.usage()
 
     @operation
-    async def set_budget(self, budget: Budget) -> AgencyUsage:
-        """What all threads may use together. Those that had used it up go on, if there is more now."""
-        self._context.store.set_budget(budget)
+    async def set_budget(self, budget: Budget, by: Layer = "owner") -> AgencyUsage:
+        """What all threads may use together. Those that had used it up go on, if there is more now. An agency's own is
+        refused if it is above the owner's."""
+        if by == "agency":
+            check_below(self._context.store.layers(Budget).owner, budget, "budget")
+        self._context.store.set_layer(budget, by)
         await self._context.installation.announce(self._context.id)
         self._context.installation.lift_soon(self._context.id)
         return self._accounts.usage()
+
+    @operation
+    async def ceiling(self) -> RunCeiling:
+        """What no run may be above, whatever its blueprint, its caller or its schedule says."""
+        both = self._context.store.layers(RunCeiling)
+        return RunCeiling(**least(both.owner, both.agency))
+
+    @operation
+    async def set_ceiling(self, limits: RunCeiling, by: Layer = "owner") -> RunCeiling:
+        """What no run may be above. It counts for runs that are at work, before their next call of a model."""
+        if by == "agency":
+            check_below(self._context.store.layers(RunCeiling).owner, limits, "limits of a run")
+        self._context.store.set_layer(limits, by)
+        await self._context.installation.announce(self._context.id)
+        return await self.ceiling()
 
     @urgent
     @index_operation
@@ -82,3 +102,16 @@ class BudgetKeeper:
 
         done = await asyncio.gather(*map(tell, threads))
         return {thread_id for thread_id, is_done in zip(threads, done, strict=True) if is_done}
+
+
+def check_below(owners: Wire, agencys: Wire, what: str) -> None:
+    """Refuse numbers of an agency that are above the owner's."""
+    over = [
+        f"{field.alias} can be at most {most:,}, not {wanted:,}"
+        for name, field in type(owners).model_fields.items()
+        if (most := getattr(owners, name)) is not None
+        and (wanted := getattr(agencys, name)) is not None
+        and wanted > most
+    ]
+    if over:
+        raise Forbidden(f"the owner of this installation has set the {what}: {'; '.join(over)}")

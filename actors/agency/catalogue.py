@@ -17,19 +17,21 @@ from actors.agency.context import AgencyContext
 from actors.agency.definitions import Definitions
 from actors.agency.limits import StorageLimits
 from actors.agency.pages import check_limit, merged
-from actors.build import FOR_AGENCIES
+from actors.agency.store import Section
 from actors.operations import operation
 from agency.api.bodies import BlueprintPage, ProviderPage
 from agency.api.resolved import ResolvedBlueprint
-from agency.api.tenancy import BlueprintInfo, ProviderInfo
+from agency.api.tenancy import BlueprintInfo, Layer, ProviderInfo
 from agency.clock import now_ms
 from agency.define import safety
 from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptions
 from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
-from agency.models.providers.entry import Provider, ProviderName
-from agency.secrets import named_in
+from agency.guarded.addresses import Guard, Refused
+from agency.key_rules import FOR_AGENCIES, sections_in
+from agency.models.providers.entry import GuardedProvider, Provider, ProviderName
+from agency.secrets import NoSecret, named_in
 from agency.wire import explain, sayable
 
 READ_AT_ONCE = 100_000
@@ -37,6 +39,8 @@ READ_AT_ONCE = 100_000
 SMALL = 1_000
 
 KNOWN_CHARS = 2_000
+VOUCHED_MOST = 100
+"""So many sections of a blueprint that the owner has set are remembered, the latest."""
 
 _FIELDS = {field.alias: name for name, field in Blueprint.model_fields.items()}
 """A blueprint's fields, by the names that they have outside."""
@@ -64,11 +68,15 @@ class Catalogue:
         return ProviderPage(providers=tuple(known[name] for name in names), next=names[-1] if more else None)
 
     @operation
-    async def put_provider(self, name: ProviderName, entry: Provider) -> ProviderInfo:
-        """Add a provider, or put another in its place. It counts for every model call that begins from now on."""
+    async def put_provider(self, name: ProviderName, entry: Provider, by: Layer = "owner") -> ProviderInfo:
+        """Add a provider, or put another in its place. It counts for every model call that begins from now on. One that
+        the owner sets may be anywhere, with any key for agencies; one of an admin of the agency, where the settings of
+        the installation let it."""
         _check_own(entry)
+        if by == "agency":
+            self._check_outgoing(entry)
         self._limits.check_provider(name, entry)
-        self._store.put_provider(name, entry, timestamp(now_ms()))
+        self._store.put_provider(name, entry, timestamp(now_ms()), by)
         await self._context.installation.announce(self._context.id)
         return _provider_info(name, *self._definitions.stored_provider(name))
 
@@ -79,6 +87,15 @@ class Catalogue:
             raise NotFound(f"the agency has no provider {name!r:.100} of its own")
         self._store.drop_provider(name)
         await self._context.installation.announce(self._context.id)
+
+    def _check_outgoing(self, entry: Provider) -> None:
+        """Refuse an address that agencies may not reach, and keys that this one may not use there."""
+        outgoing = self._context.settings.outgoing
+        try:
+            Guard(outgoing.private_hosts).check_url(entry.address)
+            GuardedProvider(**dict(entry), agency=self._context.id, outgoing=outgoing).check_keys()
+        except (Refused, NoSecret) as error:
+            raise InvalidInput(str(error)) from error
 
     # Blueprints.
 
@@ -112,26 +129,35 @@ class Catalogue:
         return _as_info(own, "agency", risky, created_at=created, updated_at=updated, warnings=warnings)
 
     @operation
-    async def put_blueprint(self, fields: Mapping[str, JsonValue]) -> BlueprintInfo:
+    async def put_blueprint(self, fields: Mapping[str, JsonValue], by: Layer = "owner") -> BlueprintInfo:
         """Add a blueprint, or change one: fields that are not given stay as they were. It counts for threads that are
         made from now on. Tags and sections of `config` that mean nothing here are kept, and named in its `warnings`.
         One that would run risky tools without a person is refused, unless it says that it is `unattended`."""
         async with self._changing:  # a change of what another caller is just changing would undo that
             blueprint = await self._changed(fields, {})
-            self._check_new(blueprint)
-            self._store.put_blueprint(blueprint, timestamp(now_ms()))
+            self._check_new(blueprint, by)
+            self._store.put_blueprint(blueprint, timestamp(now_ms()), self._vouched(blueprint, by))
         await self._context.installation.give_way(self._context.id)
         return self._own_info(*self._definitions.stored_blueprint(blueprint.name))
 
+    def _vouched(self, blueprint: Blueprint, by: Layer) -> list[Section]:
+        """All the sections of a blueprint's configuration that the owner has set, now or before."""
+        vouched = self._store.vouched(blueprint.name)
+        if by == "owner":  # what is there already may be an admin's, and changing something else is no word about it
+            before = self._blueprint(blueprint.name)
+            known = [*vouched, *(() if before is None else sections_in(before.config))]
+            vouched += [each for each in sections_in(blueprint.config) if each not in known]
+        return vouched[-VOUCHED_MOST:]
+
     @operation
-    async def resolve_blueprint(self, fields: Mapping[str, JsonValue]) -> ResolvedBlueprint:
+    async def resolve_blueprint(self, fields: Mapping[str, JsonValue], by: Layer = "owner") -> ResolvedBlueprint:
         """What threads of a blueprint would have if it were put so: middleware, tools, models, and why it would be
         refused. Nothing is stored."""
         system = self._context.system()
         blueprint = await self._changed(fields, {"prompt": "(none yet)"})
         found, problem = ResolvedBlueprint(known_tags=resolving.known_tags(system)), None
         try:
-            self._check_new(blueprint)
+            self._check_new(blueprint, by)
         except AgencyError as error:
             problem = str(error)
         try:
@@ -174,9 +200,9 @@ class Catalogue:
             await self._context.installation.give_way(self._context.id)
         return found
 
-    def _check_new(self, blueprint: Blueprint) -> None:
+    def _check_new(self, blueprint: Blueprint, by: Layer) -> None:
         self._limits.check_blueprint(blueprint)
-        self._check_references(blueprint)
+        self._check_references(blueprint, by)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
             self._context.system().check_new(blueprint, self._usable_providers())
@@ -184,13 +210,21 @@ class Catalogue:
     def _blueprint(self, name: str) -> Blueprint | None:
         return self._store.blueprint(name) or self._context.system().agents.get(name)
 
-    def _check_references(self, blueprint: Blueprint) -> None:
+    def _check_references(self, blueprint: Blueprint, by: Layer) -> None:
         """All that a configuration names counts, also for middleware that may come. What the code says for this agent
-        may stay as it is."""
+        may stay as it is, and what the owner has set."""
         coded = self._context.system().agents.get(blueprint.name)
         said = coded.config if coded is not None else {}
-        own = (section for name, section in blueprint.config.items() if section != said.get(name))
-        _check_named("blueprint", (found for section in own for found in named_in(section)))
+        own = {name: section for name, section in blueprint.config.items() if section != said.get(name)}
+        _check_named("blueprint", named_in(own))
+        if by == "owner":
+            return
+        vouched = self._store.vouched(blueprint.name)
+        for name, section in sections_in(own):
+            for reference in () if (name, section) in vouched else sorted(set(named_in(section))):
+                why = self._context.settings.outgoing.refuses_in(self._context.id, reference, name)
+                if why is not None:
+                    raise InvalidInput(why)
 
     # For new threads.
 
@@ -213,7 +247,7 @@ class Catalogue:
         self._context.system().check_options(blueprint, options, self._usable_providers())
 
     def _usable_providers(self) -> Mapping[str, Provider]:
-        own = {name: entry for name, entry, *_ in self._store.providers()}
+        own = {each.name: each.entry for each in self._store.providers()}
         return {**self._context.settings.providers, **own}
 
 
@@ -238,9 +272,9 @@ def _check_own(entry: Provider) -> None:
         )
 
 
-def _provider_info(name: str, body: str, made: str, changed: str) -> ProviderInfo:
+def _provider_info(name: str, body: str, set_by: Layer, made: str, changed: str) -> ProviderInfo:
     entry = Provider.model_validate_json(body)
-    return ProviderInfo(name=name, source="agency", entry=entry, created_at=made, updated_at=changed)
+    return ProviderInfo(name=name, source="agency", entry=entry, set_by=set_by, created_at=made, updated_at=changed)
 
 
 def _made_of(before: Blueprint | None, fields: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> Blueprint:

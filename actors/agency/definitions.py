@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from actors.agency.pages import Page
 from actors.agency.store import AgencyStore
+from agency.api.tenancy import Layer
 
 
 class Definitions:
@@ -13,16 +14,18 @@ class Definitions:
         self._store = store
 
     def provider_page(self, after: str, limit: int, most: int) -> Page:
-        """Names, entries and times, by name."""
-        sql = "SELECT name, body, created_at, updated_at FROM providers WHERE name > ? ORDER BY name LIMIT ?"
+        """Names, entries, who has set them, and times, by name."""
+        sql = "SELECT name, body, set_by, created_at, updated_at FROM providers WHERE name > ? ORDER BY name LIMIT ?"
         return self._store.page(sql, (after,), limit, most)
 
     def provider_names(self) -> set[str]:
         return {name for (name,) in self._store.rows("SELECT name FROM providers")}
 
-    def stored_provider(self, name: str) -> tuple[str, str, str]:
-        """The entry of a provider that is there, as JSON, and when it was made and changed."""
-        return self._stored("providers", name)
+    def stored_provider(self, name: str) -> tuple[str, Layer, str, str]:
+        """The entry of a provider that is there, as JSON, who has set it, and when it was made and changed."""
+        sql = "SELECT body, set_by, created_at, updated_at FROM providers WHERE name = ?"
+        ((body, set_by, made, changed),) = self._store.rows(sql, (name,))
+        return body, set_by, made, changed
 
     def blueprint_page(self, after: str, limit: int, most: int) -> Page:
         """Names, blueprints as JSON, and times, by name."""
@@ -43,9 +46,6 @@ class Definitions:
 
     def stored_blueprint(self, name: str) -> tuple[str, str, str]:
         """A blueprint that is there, as JSON, and when it was made and changed."""
-        return self._stored("blueprints", name)
-
-    def _stored(self, table: str, name: str) -> tuple[str, str, str]:
-        sql = f"SELECT body, created_at, updated_at FROM {table} WHERE name = ?"
+        sql = "SELECT body, created_at, updated_at FROM blueprints WHERE name = ?"
         ((body, made, changed),) = self._store.rows(sql, (name,))
         return body, made, changed

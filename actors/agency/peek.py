@@ -7,20 +7,23 @@ itself reports what is wrong when it is opened.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
 
-from actors.agency.store import info_of
-from agency.api.tenancy import AgencyInfo, Budget
+from actors.agency.store import LAYERS, Section, info_of, layers_of
+from agency.api.tenancy import AgencyInfo, Budget, Layer
+from agency.approvals.ceilings import layered
 from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
 from agency.errors import NotFound
 from agency.models.providers.entry import Provider
 from agency.store import sqlite
+from agency.turn.state import RunCeiling, least
 
 
 def peek_info(path: Path) -> AgencyInfo | None:
@@ -36,20 +39,50 @@ def peek_blueprints(path: Path) -> dict[str, Blueprint]:
     return {blueprint.name: blueprint for blueprint in found}
 
 
-def peek_terms(path: Path) -> tuple[dict[str, Provider], Budget, Policy] | None:
-    """An agency's own providers, by name, its budget and its policy; None if that cannot be read now."""
+@dataclass(frozen=True, slots=True)
+class PeekedTerms:
+    """What an agency has set for its threads, and what was set for it."""
+
+    providers: Mapping[str, tuple[Provider, Layer]]
+    budget: Budget
+    policy: Policy
+    ceiling: RunCeiling
+    vouched: Sequence[Section]
+
+
+_SET = (
+    f"SELECT key, value, '' FROM meta WHERE key IN ({','.join(repr(key) for keys in LAYERS.values() for key in keys)})"
+)
+_PROVIDERS = "SELECT 'provider:' || name, body, set_by FROM providers"
+_VOUCHED = "SELECT 'vouched:' || name, vouched, '' FROM blueprints WHERE vouched <> '[]'"
+_OLD_PROVIDERS = "SELECT 'provider:' || name, body, 'agency' FROM providers"
+"""Of a file that this release has not opened yet."""
+
+
+def peek_terms(path: Path) -> PeekedTerms | None:
+    """The terms of an agency; None if they cannot be read now."""
     try:
-        rows = _look(
-            path,
-            "SELECT 'provider', name, body FROM providers "
-            "UNION SELECT key, '', value FROM meta WHERE key IN ('budget', 'policy')",
-        )
+        try:
+            rows = _look(path, f"{_SET} UNION ALL {_PROVIDERS} UNION ALL {_VOUCHED}")
+        except sqlite3.OperationalError:
+            rows = _look(path, f"{_SET} UNION ALL {_OLD_PROVIDERS}")
     except sqlite3.Error:
         return None
-    terms = {kind: body for kind, _, body in rows if kind != "provider"}
-    own = {name: Provider.model_validate_json(body) for kind, name, body in rows if kind == "provider"}
-    budget = Budget.model_validate_json(terms.get("budget", "{}"))
-    return own, budget, Policy.model_validate_json(terms.get("policy", "{}"))
+    found = {kind: body for kind, body, _ in rows}
+    own = {
+        kind.removeprefix("provider:"): (Provider.model_validate_json(body), set_by)
+        for kind, body, set_by in rows
+        if kind.startswith("provider:")
+    }
+    vouched = [(name, said) for kind, body, _ in rows if kind.startswith("vouched:") for name, said in from_json(body)]
+    budget, policy, limits = layers_of(Budget, found), layers_of(Policy, found), layers_of(RunCeiling, found)
+    return PeekedTerms(
+        providers=own,
+        budget=budget.agency.within(budget.owner),
+        policy=layered(policy.owner, policy.agency),
+        ceiling=RunCeiling(**least(limits.owner, limits.agency)),
+        vouched=vouched,
+    )
 
 
 def is_unfinished(path: Path) -> bool:

@@ -18,6 +18,7 @@ from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import WrongState
 from agency.metadata import ThreadMetadata
+from agency.secrets import NoSecret, Secret
 from agency.shelves.interface import ShelfStore
 from agency.store.draft import Draft
 from agency.thread.openings import openings_of
@@ -50,6 +51,7 @@ async def parts_of(
         lambda: NO_POLICY,
         _no_shelves,
         openings_of(system),
+        _no_secret,
     )
     problem = None
     try:
@@ -92,6 +94,10 @@ def _first_line(middleware: AnyMiddleware) -> str:
         type(middleware).__dict__.get("__doc__") or getattr(inspect.getmodule(type(middleware)), "__doc__", None) or ""
     )
     return " ".join(own.strip().partition("\n\n")[0].split())
+
+
+def _no_secret(blueprint: Blueprint, section: str, reference: Secret) -> None:
+    raise NoSecret("a draft has no secrets")
 
 
 def _no_shelves() -> ShelfStore:

@@ -8,18 +8,18 @@ is kept in memory, so two activations of one agency, should they ever meet, do e
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from actors.agency.creation import Creation
 from actors.agency.pages import Page, page_of
-from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, ThreadSummary
-from agency.approvals.rules import NO_POLICY, Policy
+from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, Layer, Layers, ThreadSummary
+from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
 from agency.errors import no_agency
 from agency.events import timestamp
@@ -30,6 +30,8 @@ from agency.spending import Spent
 from agency.store import sqlite
 from agency.store.sqlite import Layout, Storage, Transaction
 from agency.thread.views import Part
+from agency.turn.state import RunCeiling
+from agency.wire import Wire
 
 APPLICATION_ID = 0x41474359  # "AGCY"
 
@@ -97,10 +99,36 @@ STEPS = (
     ALTER TABLE threads ADD COLUMN title TEXT;
     ALTER TABLE threads ADD COLUMN renamed TEXT;
     """,
+    # Whether the owner or the agency has set a provider; the sections of a blueprint's configuration that refer to
+    # secrets and that the owner has set, now or before, as threads of it may have them.
+    """
+    ALTER TABLE providers ADD COLUMN set_by TEXT NOT NULL DEFAULT 'agency';
+    ALTER TABLE blueprints ADD COLUMN vouched TEXT NOT NULL DEFAULT '[]';
+    """,
 )
 """From nothing to the newest version; a released step is never edited."""
 
 LAYOUT = Layout("an agency", APPLICATION_ID, STEPS, unmarked=True)
+
+
+Setting = TypeVar("Setting", Budget, Policy, RunCeiling)
+LAYERS: Mapping[type[Wire], tuple[str, str]] = {
+    Budget: ("budget", "agency_budget"),
+    Policy: ("policy", "agency_policy"),
+    RunCeiling: ("limits", "agency_limits"),
+}
+"""Where the owner's layer is, and the agency's. What was set before there were two is the owner's."""
+
+Section = tuple[str, JsonValue]
+"""A section of a blueprint's configuration, by its name."""
+
+
+class StoredProvider(NamedTuple):
+    name: str
+    entry: Provider
+    set_by: Layer
+    created_at: str
+    updated_at: str
 
 
 _MADE_AS = "made_as"
@@ -162,24 +190,30 @@ class AgencyStore:
     def rename(self, name: str) -> None:
         self.write(("REPLACE INTO meta VALUES ('name', ?)", (name,)))
 
-    def set_budget(self, budget: Budget) -> None:
-        self.write(("REPLACE INTO meta VALUES ('budget', ?)", (budget.model_dump_json(),)))
+    # What the owner and the agency have set.
 
-    def policy(self) -> Policy:
-        rows = self.rows("SELECT value FROM meta WHERE key = 'policy'")
-        return Policy.model_validate_json(rows[0][0]) if rows else NO_POLICY
+    def layers(self, kind: type[Setting]) -> Layers[Setting]:
+        """What the owner has set, and what the agency has."""
+        found = dict(self.rows("SELECT key, value FROM meta WHERE key IN (?, ?)", LAYERS[kind]))
+        return layers_of(kind, found)
 
-    def set_policy(self, policy: Policy) -> None:
-        self.write(("REPLACE INTO meta VALUES ('policy', ?)", (policy.model_dump_json(),)))
+    def set_layer(self, setting: Budget | Policy | RunCeiling, whose: Layer) -> None:
+        owners, agencys = LAYERS[type(setting)]
+        key = owners if whose == "owner" else agencys
+        self.write(("REPLACE INTO meta VALUES (?, ?)", (key, setting.model_dump_json())))
 
     # Providers.
 
-    def providers(self) -> list[tuple[str, Provider, str, str]]:
-        rows = self.rows("SELECT name, body, created_at, updated_at FROM providers ORDER BY name")
-        return [(name, Provider.model_validate_json(body), made, changed) for name, body, made, changed in rows]
+    def providers(self) -> list[StoredProvider]:
+        rows = self.rows("SELECT name, body, set_by, created_at, updated_at FROM providers ORDER BY name")
+        return [StoredProvider(name, Provider.model_validate_json(body), *more) for name, body, *more in rows]
 
-    def put_provider(self, name: str, entry: Provider, at: str) -> None:
-        self.write((_put("providers"), (name, entry.model_dump_json(), at, at)))
+    def put_provider(self, name: str, entry: Provider, at: str, set_by: Layer = "owner") -> None:
+        sql = (
+            "INSERT INTO providers VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+            "body = excluded.body, updated_at = excluded.updated_at, set_by = excluded.set_by"
+        )
+        self.write((sql, (name, entry.model_dump_json(), at, at, set_by)))
 
     def drop_provider(self, name: str) -> None:
         self.write(("DELETE FROM providers WHERE name = ?", (name,)))
@@ -190,8 +224,18 @@ class AgencyStore:
         rows = self.rows("SELECT body FROM blueprints WHERE name = ?", (name,))
         return Blueprint.model_validate_json(rows[0][0]) if rows else None
 
-    def put_blueprint(self, blueprint: Blueprint, at: str) -> None:
-        self.write((_put("blueprints"), (blueprint.name, blueprint.model_dump_json(), at, at)))
+    def put_blueprint(self, blueprint: Blueprint, at: str, vouched: Sequence[Section] = ()) -> None:
+        """`vouched` are all the sections of it that the owner has set."""
+        sql = (
+            "INSERT INTO blueprints VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+            "body = excluded.body, updated_at = excluded.updated_at, vouched = excluded.vouched"
+        )
+        self.write((sql, (blueprint.name, blueprint.model_dump_json(), at, at, to_json(list(vouched)).decode())))
+
+    def vouched(self, name: str) -> list[Section]:
+        """The sections of a blueprint that the owner has set."""
+        rows = self.rows("SELECT vouched FROM blueprints WHERE name = ?", (name,))
+        return [(section, said) for section, said in from_json(rows[0][0])] if rows else []
 
     def drop_blueprint(self, name: str) -> None:
         self.write(("DELETE FROM blueprints WHERE name = ?", (name,)))
@@ -340,15 +384,19 @@ def info_of(rows: Sequence[Sequence[JsonValue]], path: Path) -> AgencyInfo:
     found = {str(key): str(value) for key, value in rows}
     if "id" not in found or "deleting" in found:
         raise no_agency(path.parent.name)
-    budget = Budget.model_validate_json(found.get("budget", "{}"))
-    return AgencyInfo(id=found["id"], name=found["name"], created_at=found["created_at"], budget=budget)
-
-
-def _put(table: str) -> str:
-    return (
-        f"INSERT INTO {table} VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (name) DO UPDATE SET body = excluded.body, updated_at = excluded.updated_at"
+    budget = layers_of(Budget, found)
+    return AgencyInfo(
+        id=found["id"],
+        name=found["name"],
+        created_at=found["created_at"],
+        budget=budget.agency.within(budget.owner),
     )
+
+
+def layers_of(kind: type[Setting], found: Mapping[str, str]) -> Layers[Setting]:
+    """What the owner and the agency have set, from rows of the agency's file."""
+    owners, agencys = (kind.model_validate_json(found.get(key, "{}")) for key in LAYERS[kind])
+    return Layers(owner=owners, agency=agencys)
 
 
 _SUMMARY = "metadata, status, reason, head, updated_at, coalesce(renamed, nullif(title, '')), spent, children"

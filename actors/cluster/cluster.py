@@ -93,7 +93,7 @@ class Cluster:
         if start:
             system = load_system(wanted)  # raises before anything starts, if there is something wrong with it
             keys = build.environment(build.references(system, wanted.providers))
-            told = (wanted.system, wanted.python_path, wanted.providers, keys)
+            told = (wanted.system, wanted.python_path, wanted.providers, keys, wanted.outgoing)
             built = await asyncio.to_thread(build.fingerprint, *told)
             sealed = await asyncio.to_thread(seal, wanted.data_dir, keys)
             wanted = wanted.model_copy(update={"build": built, "environment": sealed})

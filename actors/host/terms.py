@@ -1,5 +1,5 @@
-"""The terms of agencies, as a host knows them: where their models are, whether they have a budget, and which calls need
-a person's approval.
+"""The terms of agencies, as a host knows them: where their models are, whether they have a budget, which calls need a
+person's approval, what a run may use, and which keys may be looked up for them.
 
 Threads ask for them before every model call, so they are read from the agency's file once, and again when the agency
 announces a change. The order matters: the agency writes its file, then announces, then answers the client that made the
@@ -8,14 +8,17 @@ change. So every model call that begins after that answer is made under the new 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.address import Address, Files
 from actors.agency.peek import peek_terms
+from actors.agency.store import Section
 from actors.settings import Settings
+from agency.api.tenancy import Layer
 from agency.approvals.rules import NO_POLICY, Policy
-from agency.models.providers.entry import Provider
+from agency.models.providers.entry import GuardedProvider, Provider
+from agency.turn.state import NO_CEILING, RunCeiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,16 @@ class AgencyTerms:
     """The agency's own, and the installation's for the rest."""
     budgeted: bool
     policy: Policy = NO_POLICY
+    ceiling: RunCeiling = NO_CEILING
+    """What no run's limits may be above."""
+    vouched: Sequence[Section] = ()
+    """Sections of blueprints' configurations that the owner has set."""
 
 
 class TermsCache:
     def __init__(self, settings: Settings) -> None:
         self._files = Files(settings.data_dir)
+        self._outgoing = settings.outgoing
         self._common = AgencyTerms(settings.providers, budgeted=False)
         self._known: dict[str, AgencyTerms] = {}
         self._stale: set[str] = set()
@@ -52,10 +60,16 @@ class TermsCache:
         found = peek_terms(self._files.of(Address(agency)))
         if found is None:
             return  # its file cannot be read now; the next use tries again
-        own, budget, policy = found
+        own = {name: self._as_used(agency, *stored) for name, stored in found.providers.items()}
         providers = {**self._common.providers, **own} if own else self._common.providers
         known = self._known.get(agency)
         if known is not None and known.providers == providers:
             providers = known.providers  # the same object: model clients are cached by its identity
-        self._known[agency] = AgencyTerms(providers, budget.is_set, policy)
+        self._known[agency] = AgencyTerms(providers, found.budget.is_set, found.policy, found.ceiling, found.vouched)
         self._stale.discard(agency)
+
+    def _as_used(self, agency: str, entry: Provider, set_by: Layer) -> Provider:
+        """An entry that the owner has set is trusted like one of the settings."""
+        if set_by == "owner":
+            return entry
+        return GuardedProvider(**dict(entry), agency=agency, outgoing=self._outgoing)

@@ -32,14 +32,17 @@ from agency.define.file_limits import FileLimits
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import InvalidInput, NotFound, Unavailable
+from agency.key_rules import FOR_AGENCIES
 from agency.local import HOPELESS
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
+from agency.secrets import NoSecret, Secret
 from agency.shelves.interface import ShelfStore
 from agency.spending import Spent
 from agency.thread.views import RunState
 from agency.turn.outcomes import CallOutcome
+from agency.turn.state import RunCeiling
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +79,20 @@ class ThreadRuntime:
 
     def policy(self) -> Policy:
         return self._host.terms.of(self._agency).policy
+
+    def ceiling(self) -> RunCeiling:
+        return self._host.terms.of(self._agency).ceiling
+
+    def check_secret(self, blueprint: Blueprint, section: str, reference: Secret) -> None:
+        """What the code or the owner has set may refer to what it likes. What else a stored configuration refers to, it
+        may refer to as long as the operator says so."""
+        if not reference.startswith(f"env:{FOR_AGENCIES}"):
+            return  # agencies could never store it
+        said = (section, blueprint.config.get(section))
+        if said in self._host.terms.of(self._agency).vouched or self._host.system.has_section(*said):
+            return
+        if (why := self._host.settings.outgoing.refuses_in(self._agency, reference, section)) is not None:
+            raise NoSecret(why)
 
     def shelves(self) -> ShelfStore:
         return self._shelves

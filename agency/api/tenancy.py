@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
 
+from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
 from agency.messages import Usage
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.thread.views import Part, RunStatus
-from agency.turn.state import PauseReason
+from agency.turn.state import PauseReason, RunCeiling, least
 from agency.wire import Wire
 
 KeyRole = Literal["viewer", "operator", "admin"]
+
+
+Layer = Literal["owner", "agency"]
+"""Who has set something: the holder of the installation's secret (on a server without one, whoever shows no key), or an
+admin of the agency, by a key. What the owner sets is a ceiling: an agency can make it tighter and never looser."""
+
+Set = TypeVar("Set")
+
+
+class Layers(Wire, Generic[Set]):
+    """What the owner and the agency's admins have each set. Of the two, the tighter is in effect, part by part."""
+
+    owner: Set
+    agency: Set
 
 
 Most = Annotated[int, Field(ge=0, lt=2**53)]
@@ -33,6 +48,20 @@ class Budget(Wire):
     @property
     def is_set(self) -> bool:
         return self != Budget()
+
+    def within(self, ceiling: Budget) -> Budget:
+        """The smaller of each part."""
+        return Budget(**least(ceiling, self))
+
+
+class AgencyLayers(Wire):
+    """What of an agency is set in two layers."""
+
+    yours: Layer
+    """The one that the credential of this request sets."""
+    budget: Layers[Budget]
+    policy: Layers[Policy]
+    limits: Layers[RunCeiling]
 
 
 class AgencyInfo(Wire):
@@ -73,6 +102,9 @@ class ProviderInfo(Wire):
     source: Literal["code", "settings", "agency"]
     entry: Provider | None = None
     """Only of the agency's own providers: an agency does not see how the installation is set up."""
+    set_by: Layer | None = None
+    """Who has set the agency's own. One that an admin of the agency has set shows only keys that it may, reaches only
+    public addresses, and makes nothing cheaper than its published price."""
     created_at: str | None = None
     updated_at: str | None = None
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ANY_TOOL = "*"
 RULES_MOST = 200
+"""So many can be set; as many by the owner and as many by an agency, which is what is in effect."""
 
 
 class Rule(Wire):
@@ -55,12 +56,22 @@ class Policy(Wire):
     """Which calls an agency wants a person to approve, whatever its agents' blueprints say. A call without a decision
     within `timeout_ms` is denied, unless `on_timeout` says otherwise."""
 
-    rules: Annotated[tuple[Rule, ...], Field(max_length=RULES_MOST)] = ()
+    rules: Annotated[tuple[Rule, ...], Field(max_length=2 * RULES_MOST)] = ()
     timeout_ms: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     on_timeout: OnTimeout = "deny"
 
     def ask(self, risk: Risk) -> Ask:
+        """How a person is asked about a call that others have asked for."""
         return Ask(risk=risk, timeout_ms=self.timeout_ms, on_timeout=self.on_timeout)
+
+    def risk_of(self, call: ToolCall, tool: GuardedTool | None) -> Risk | None:
+        """How risky the policy says a call is; None if it says nothing."""
+        return ruled_risk(call, tool, self.rules)
+
+    def asks(self, call: ToolCall, tool: GuardedTool | None) -> Ask | None:
+        """How a person is asked about a call by the policy's wish; None if it has none."""
+        risk = self.risk_of(call, tool)
+        return None if risk is None or risk == "low" else self.ask(risk)
 
 
 NO_POLICY = Policy()

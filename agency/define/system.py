@@ -399,6 +399,12 @@ class AgentSystem(RunsAgents, ProvidesDeps):
             found.append(Declared(f"agent {name!r}", {}, frozenset(references_in(sections))))
         return [each for each in found if each.references]
 
+    def has_section(self, name: str, section: object) -> bool:
+        """Whether the code itself configures a middleware so, for any of its agents."""
+        return any(
+            each.config.get(name) == section for agent in self._agents.values() for each in self._with_own(agent)
+        )
+
     def _with_own(self, blueprint: Blueprint) -> Iterator[Blueprint]:
         """An agent, and those that its configuration defines."""
         yield blueprint

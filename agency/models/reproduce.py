@@ -52,12 +52,12 @@ def key_in(entry: Provider, own: str) -> str | None:
     """The variable with the key of an entry; `own` is that of the API itself. None: it wants none."""
     if entry.key is not None:
         return variable(entry.key)
-    return None if entry.base_url is not None else f"${own}"
+    return None if entry.own_address is not None else f"${own}"
 
 
 def address_of(entry: Provider, own: str, otherwise: str) -> str:
     """Where an entry's models are asked; `own` is the variable of the API itself."""
-    named = entry.base_url or os.environ.get(own) or otherwise
+    named = entry.own_address or os.environ.get(own) or otherwise
     return (otherwise if "@" in named else named).rstrip("/")  # one with a password in it is not shown
 
 

@@ -19,7 +19,6 @@ from agency.define.blueprint import Blueprint
 from agency.define.context import ToolContext
 from agency.define.outside import IssuesNone, IssuesTokens, OutsideWait
 from agency.define.results import ToolResult
-from agency.define.system import declared_by
 from agency.define.tools import Tool
 from agency.errors import FailureKind, HookFailed, Interrupted, InvalidInput, ModelError, ToolError
 from agency.messages import Image
@@ -193,7 +192,7 @@ class CallRunner:
 
     def _declared_by(self, tool: Tool) -> Declared:
         if (known := self._declared.get(tool.name)) is None:
-            known = self._declared[tool.name] = declared_by(tool)
+            known = self._declared[tool.name] = self._pipeline.declared_by(tool)
         return known
 
     async def _invoke(self, tool: Tool, args: JsonValue, context: ToolContext, timeout: float | None) -> CallOutcome:

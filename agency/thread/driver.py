@@ -82,6 +82,7 @@ class Driver:
         self._thread = thread
         self._blueprint = blueprint
         self._on_commit = on_commit
+        self._ceiling = runtime.ceiling
         self._deadline = ApprovalDeadline()
         self.error: BaseException | None = None
         """Why this activation can no longer be used."""
@@ -193,7 +194,7 @@ class Driver:
             at=at,
             position=self._store.message_count,
             messages=messages,
-            limits=terms.limits or self._blueprint.limits,
+            limits=self._ceiling().over(terms.limits or self._blueprint.limits),
             mode=self._blueprint.mode,
         )
         self.run.enter(draft.run, machine)

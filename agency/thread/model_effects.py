@@ -30,7 +30,7 @@ from agency.thread.pipeline import Pipeline, Review
 from agency.thread.run_endings import RunEndings, aborted_by
 from agency.tracebacks import stack_of
 from agency.turn import effects as fx
-from agency.turn.state import WaitingModel
+from agency.turn.state import NO_CEILING, WaitingModel
 from agency.wire import sayable_text
 
 
@@ -123,7 +123,10 @@ class ModelEffects:
             return aborted_by(error)
         children = self._family.spent_in(self._run.n)
         compacted = plan.forgotten > 0
-        return fx.SurfaceSynced(id=request.id, at=now_ms(), surface=surface, children=children, compacted=compacted)
+        ceiling = None if (most := self._runtime.ceiling()) == NO_CEILING else most
+        return fx.SurfaceSynced(
+            id=request.id, at=now_ms(), surface=surface, children=children, compacted=compacted, ceiling=ceiling
+        )
 
     # The call.
 

@@ -22,12 +22,14 @@ from agency.errors import AgencyError, WrongState
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
+from agency.secrets import NoSecret, Secret
 from agency.shelves.interface import ShelfStore
 from agency.spending import Spent
 from agency.store.sqlite import LOCAL, Storage
 from agency.store.store import ThreadStore
 from agency.thread.thread import Thread
 from agency.turn.outcomes import CallOutcome
+from agency.turn.state import NO_CEILING, RunCeiling
 
 
 async def park(path: Path, system: AgentSystem, error: AgencyError, *, storage: Storage = LOCAL) -> None:
@@ -52,6 +54,12 @@ class ParkedRuntime:
 
     def policy(self) -> Policy:
         return NO_POLICY
+
+    def ceiling(self) -> RunCeiling:
+        return NO_CEILING
+
+    def check_secret(self, blueprint: Blueprint, section: str, reference: Secret) -> None:
+        raise NoSecret("nothing of a parked thread runs")
 
     def shelves(self) -> ShelfStore:
         raise WrongState("nothing of a parked thread runs")

@@ -6,7 +6,7 @@ again, for the run may have ended meanwhile, and another may wait; then advance 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -26,13 +26,22 @@ from agency.thread.pipeline import Pipeline
 from agency.thread.views import AGENCY_BUDGET
 from agency.turn.effects import CallsDecided, LimitsLifted, ResumeRequested
 from agency.turn.outcomes import Decision
+from agency.turn.state import Limits, RunCeiling
 
 NONE: Mapping[str, Decision] = {}
 
 
 class Resuming:
-    def __init__(self, store: ThreadStore, thread: ThreadMetadata, pipeline: Pipeline, driver: Driver) -> None:
+    def __init__(
+        self,
+        store: ThreadStore,
+        thread: ThreadMetadata,
+        pipeline: Pipeline,
+        driver: Driver,
+        ceiling: Callable[[], RunCeiling],
+    ) -> None:
         self._store = store
+        self._ceiling = ceiling
         self._thread = thread
         self._pipeline = pipeline
         self._driver = driver
@@ -115,9 +124,23 @@ class Resuming:
         code = self._run.exhausted_by
         if lifted.cost_usd is not None and code == "ERR_COST_UNKNOWN":
             raise InvalidInput("what the run costs is not known: lift its limit without a new one, or give the price")
+        self._check_ceiling(lifted, code)
         if not self._run.machine.lifts(lifted):
             raise InvalidInput(f"the run would stop at once, as {code}: give it more than it has used")
         await self._lift(lifted)
+
+    def _check_ceiling(self, lifted: LimitsLifted, code: str | None) -> None:
+        """What is above the agency's ceiling would be taken back before the next call of a model."""
+        most = self._ceiling()
+        for name, value in zip(Limits.model_fields, _limits(lifted), strict=True):
+            ceiling: float | None = getattr(most, name)
+            if value is not None and ceiling is not None and value > ceiling:
+                raise InvalidInput(f"no run of agency {self._thread.agency_id} may have more {name} than {ceiling:g}")
+        if code == "ERR_COST_UNKNOWN" and most.cost_usd is not None:
+            raise WrongState(
+                f"no run of agency {self._thread.agency_id} may cost more than {most.cost_usd:g} US dollars, and what "
+                "this one costs is not known: give the price, or change the agency's limits"
+            )
 
     async def budget_lifted(self) -> None:
         """Go on, if it was the agency's budget that was used up; otherwise nothing changes."""

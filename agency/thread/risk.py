@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agency.approvals.rules import Policy, risk_of
+from agency.approvals.rules import Policy
 from agency.define import safety
 from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware
@@ -65,5 +65,5 @@ class RiskWatch:
                 continue
             if not (policy.rules or safety.is_risky(tool)) or safety.is_guarded(call.name, self._middleware):
                 continue
-            if (risk := risk_of(call, tool, policy.rules)) != "low":
+            if (risk := policy.risk_of(call, tool) or tool.risk_of(call.args)) != "low":
                 asked[call.id] = replace(policy.ask(risk), note=safety.NOT_GUARDED)

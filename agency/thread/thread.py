@@ -92,7 +92,7 @@ class Thread:
         self._runtime = runtime
         agents = runtime.agents()
         middleware, tools = system.middleware_for(blueprint), system.tools_for(blueprint)
-        shared = (runtime.policy, runtime.shelves, openings_of(system), runtime.file_limits())
+        shared = (runtime.policy, runtime.shelves, openings_of(system), runtime.check_secret, runtime.file_limits())
         self._pipeline = Pipeline(middleware, tools, metadata, blueprint, agents, *shared)
         self._feed = Feed(store)
         caller = ModelCaller(store, system, blueprint, runtime.providers)
@@ -114,7 +114,7 @@ class Thread:
         self._announcer = Announcer(store, metadata, self._run, runtime, system.observers, self._driver.spent)
         self._acceptor = Acceptor(store, metadata, self._pipeline, self._driver)
         self._receiver = ParcelReceiver(store, metadata, self._pipeline, self._driver, self._announcer.spent_more)
-        self._resuming = Resuming(store, metadata, self._pipeline, self._driver)
+        self._resuming = Resuming(store, metadata, self._pipeline, self._driver, runtime.ceiling)
         self._retrying = Retrying(store, metadata, self._driver)
         self._editing = StateEditing(store, metadata, self._pipeline, self._driver)
         self._calls = CallReader(store, self._run, self._pipeline.tools)

@@ -12,7 +12,7 @@ some thirty of them, and freezing costs more than the rest of making one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field, JsonValue
 
@@ -20,6 +20,9 @@ from agency.events import NewEvent, RecoveryWhy
 from agency.messages import Message, ToolCall, Usage
 from agency.spending import Spent
 from agency.turn.outcomes import CallOutcome, Decision, OnTimeout, Risk, Settled, TurnOutcome
+
+if TYPE_CHECKING:
+    from agency.turn.state import RunCeiling
 
 CheckpointKind = Literal["after_work", "before_completion"]
 DecidedBy = Literal["person", "timeout"]
@@ -245,13 +248,14 @@ Effect = Request | Emit | EmitWarning | Progress | CancelModel | Done
 @dataclass(slots=True, kw_only=True)
 class SurfaceSynced:
     """`children` is what the run's children have used so far, and theirs, if anything. `compacted`: the request leaves
-    messages out, because the conversation is too long."""
+    messages out, because the conversation is too long. `ceiling` is what the run's limits may not be above, now."""
 
     id: int
     at: int
     surface: SurfaceRef
     children: Spent | None = None
     compacted: bool = False
+    ceiling: RunCeiling | None = None
 
 
 @dataclass(slots=True, kw_only=True)

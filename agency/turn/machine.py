@@ -287,6 +287,8 @@ class TurnMachine(TurnView):
         self._m.children = given.children
         self._m.compacted = self._m.compacted or given.compacted
         chain.note_skipped(self._m, given.surface)
+        if given.ceiling is not None:
+            self._m.limits = given.ceiling.over(self._m.limits)
         if (code := limits.exhausted_by(self._m)) is not None:
             self._exhaust(code)
         else:

@@ -7,7 +7,7 @@ length of the thread: messages are in the store, and the machine only knows how 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
@@ -33,6 +33,25 @@ class Limits(Wire):
     time_ms: int | None = Field(default=None, ge=1, lt=2**53)
     tokens: int | None = Field(default=None, ge=1, lt=2**53)
     cost_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class RunCeiling(Limits):
+    """The most that any run of an agency may use, whatever says its own limits. None is no ceiling."""
+
+    turns: int | None = Field(default=None, ge=1, lt=2**53)
+
+    def over(self, limits: Limits) -> Limits:
+        """The limits, none of them above the ceiling."""
+        return Limits(**least(self, limits))
+
+
+NO_CEILING = RunCeiling()
+
+
+def least(one: Wire, other: Wire) -> dict[str, Any]:
+    """Of two sets of the same numbers, the smaller of each; None is larger than any."""
+    both = {name: (getattr(one, name), getattr(other, name)) for name in type(one).model_fields}
+    return {name: min((each for each in pair if each is not None), default=None) for name, pair in both.items()}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,15 +20,25 @@ def policy(
     rules: Annotated[
         str | None, typer.Option("--set", metavar="JSON", help="The new policy: {rules, timeoutMs?, onTimeout?}.")
     ] = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Show what the server's owner and the agency have each set.")
+    ] = False,
     agency: AgencyId = None,
     url: ServerUrl = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show or set which calls people must approve in an agency, in addition to what its blueprints say."""
+    """Show or set which calls people must approve in an agency, in addition to what its blueprints say.
+
+    [dim]The policy of the server's owner holds whatever an agency's key sets. Shown is what is in effect: the rules of
+    the owner, then those of the agency.[/]
+    """
     wanted = None if rules is None else _parsed(rules)
     with server(url, data_dir) as client:
         home = the_agency(client, agency)
-        print_json(home.policy() if wanted is None else home.set_policy(wanted))
+        if layers:
+            print_json(home.layers().policy)
+        else:
+            print_json(home.policy() if wanted is None else home.set_policy(wanted))
 
 
 def _parsed(text: str) -> Policy:

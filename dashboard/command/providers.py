@@ -39,8 +39,9 @@ def list_providers(
     for each in found:
         entry = each.entry
         where = "" if entry is None else entry.base_url or entry.api
-        rows.append((each.name, each.source, where, (entry and entry.key) or "", moment(each.updated_at or "")))
-    print_table(("provider", "whose", "where", "key", "changed"), rows)
+        changed, set_by = moment(each.updated_at or ""), each.set_by or ""
+        rows.append((each.name, each.source, where, (entry and entry.key) or "", changed, set_by))
+    print_table(("provider", "whose", "where", "key", "changed", "set by"), rows)
 
 
 @providers.command("put")
@@ -66,7 +67,10 @@ def put_provider(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a provider to an agency, or replace one. It takes effect at once."""
+    """Add a provider to an agency, or replace one. It takes effect at once.
+
+    [dim]With an agency's key, it can use the keys that the server's operator allows it, and public addresses.[/]
+    """
     headers = dict(_header(each) for each in header or ())
     given = {"api": api, "base_url": base_url, "key": key, "headers": headers, "priced_as": priced_as}
     try:

@@ -22,6 +22,7 @@ from starlette.requests import HTTPConnection
 
 from actors import Cluster, agency_of_key
 from agency.api.bodies import Ticket
+from agency.api.tenancy import Layer
 from agency.clock import now_ms
 from agency.errors import Forbidden, NotFound, Unauthorized, Unavailable, no_agency
 from agency.events import timestamp
@@ -55,6 +56,11 @@ class Principal(Wire):
     @property
     def is_owner(self) -> bool:
         return self.agency is None
+
+    @property
+    def layer(self) -> Layer:
+        """Whose settings it sets."""
+        return "owner" if self.is_owner else "agency"
 
     def has(self, agency: str, role: Role) -> bool:
         """Whether it has this role in an agency, or a higher one."""

@@ -13,8 +13,8 @@ from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.extensions import routers_of
 from dashboard.gateway.guard import Guard, Rates
-from dashboard.gateway.leaving import Leaving
 from dashboard.gateway.health import HealthCheck
+from dashboard.gateway.leaving import Leaving
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.mounting import mount_path
 from dashboard.gateway.openapi import describe

@@ -116,7 +116,14 @@ _PROVIDER = {
     "key": "env:AGENCY_KEY_OPENROUTER",
     "pricedAs": "openrouter",
 }
-_OWN_PROVIDER = {"name": "openrouter", "source": "agency", "entry": _PROVIDER, "createdAt": _AT, "updatedAt": _AT}
+_OWN_PROVIDER = {
+    "name": "openrouter",
+    "source": "agency",
+    "entry": _PROVIDER,
+    "setBy": "agency",
+    "createdAt": _AT,
+    "updatedAt": _AT,
+}
 _USAGE = {
     "turns": 417,
     "activeMs": 1_260_000,

@@ -55,6 +55,7 @@ COMMANDS = frozenset(
         "invoke",
         "keys",
         "lift",
+        "limits",
         "logs",
         "new",
         "pause",

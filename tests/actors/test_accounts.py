@@ -15,7 +15,7 @@ from actors.address import Address
 from actors.agency.accounts import Accounts
 from actors.agency.creation import Creation
 from actors.agency.journal import Journal
-from actors.agency.peek import is_unfinished, peek_terms
+from actors.agency.peek import PeekedTerms, is_unfinished, peek_terms
 from actors.agency.store import STEPS, AgencyStore
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo, Budget
@@ -26,6 +26,7 @@ from agency.metadata import ParentInfo, ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.spending import Spent
 from agency.store.sqlite import LOCAL
+from agency.turn.state import NO_CEILING
 
 BORN = "2025-01-01T00:00:00.000Z"
 CLERK = Blueprint(name="clerk", description="-", prompt="-")
@@ -148,7 +149,7 @@ def test_a_budget_that_is_used_up_is_told_by_its_code(
 ) -> None:
     accounts = Accounts(store)
     register(store, "a")
-    store.set_budget(budget)
+    store.set_layer(budget, "owner")
     assert accounts.allow("a", used) == code
     assert (accounts.exhausted, accounts.usage().exhausted, store.info().budget) == (code, code, budget)
 
@@ -158,7 +159,7 @@ def test_whoever_was_refused_is_known_until_it_was_allowed_to_go_on(store: Agenc
     path = Path(store.rows("PRAGMA database_list")[0][2])
     register(store, "a")
     store.thread_made("a")
-    store.set_budget(Budget(turns=1))
+    store.set_layer(Budget(turns=1), "owner")
     assert not is_unfinished(path)
     assert accounts.allow("a", spent(1)) is None
     assert accounts.allow("a", spent(2)) == "ERR_AGENCY_TURNS"
@@ -166,7 +167,7 @@ def test_whoever_was_refused_is_known_until_it_was_allowed_to_go_on(store: Agenc
     assert accounts.refused() == [], "it has not paused yet"
     store.write(("UPDATE threads SET reason = 'exhausted' WHERE id = 'a'", ()))
     assert (accounts.refused(), is_unfinished(path)) == (["a"], True)
-    store.set_budget(Budget(turns=2))
+    store.set_layer(Budget(turns=2), "owner")
     assert accounts.allow("a", spent(2)) is None
     assert (accounts.refused(), is_unfinished(path), accounts.usage().turns) == ([], False, 2)
 
@@ -189,5 +190,5 @@ def test_a_file_of_an_earlier_version_has_no_terms_yet_and_gets_its_accounts_whe
     assert Accounts(store).usage().cost_usd == 0.5
     mine = Provider(api="openai", base_url="http://localhost/v1")
     store.put_provider("mine", mine, BORN)
-    assert peek_terms(path) == ({"mine": mine}, Budget(), NO_POLICY)
+    assert peek_terms(path) == PeekedTerms({"mine": (mine, "owner")}, Budget(), NO_POLICY, NO_CEILING, [])
     store.close()

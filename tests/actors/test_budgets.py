@@ -253,7 +253,7 @@ async def test_an_agency_that_dies_right_after_its_budget_was_raised_still_tells
     await paused(thread)
     await cluster.stop()
     store = AgencyStore.open(Files(cluster.settings.data_dir).of(Address(agency.id)), LOCAL)
-    store.set_budget(Budget())  # as if it had done no more than that
+    store.set_layer(Budget(), "owner")  # as if it had done no more than that
     store.close()
     cluster = await install()
     assert (await settled(cluster.agency(agency.id).thread(thread.id))).data == "done"

@@ -8,6 +8,7 @@ import pytest
 
 from actors import build
 from agency import AgentSystem
+from agency.key_rules import KeyRule, Outgoing
 from agency.models.providers.entry import Provider
 
 FILES = {
@@ -30,9 +31,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def fingerprint(folder: Path, **providers: Provider) -> str:
+NOTHING = Outgoing()
+
+
+def fingerprint(folder: Path, outgoing: Outgoing = NOTHING, **providers: Provider) -> str:
     variables = build.environment(build.references(AgentSystem("demo:default"), providers))
-    return build.fingerprint("shop:system", (str(folder / "missing"), str(folder)), providers, variables)
+    return build.fingerprint("shop:system", (str(folder / "missing"), str(folder)), providers, variables, outgoing)
 
 
 @pytest.mark.parametrize("name", sorted(FILES.keys() - {"unrelated.py"}))
@@ -78,3 +82,10 @@ def test_a_changed_provider_of_the_settings_is_seen(folder: Path) -> None:
     found = {fingerprint(folder), fingerprint(folder, mine=MINE), fingerprint(folder, other=MINE)}
     found.add(fingerprint(folder, mine=MINE.model_copy(update={"base_url": "http://localhost/v2"})))
     assert len(found) == 4
+
+
+def test_what_agencies_may_use_their_keys_for_is_seen(folder: Path) -> None:
+    rule = KeyRule(agencies=("agc_1",), hosts=("api.openai.com",))
+    found = {fingerprint(folder), fingerprint(folder, Outgoing(keys={"AGENCY_KEY_X": rule}))}
+    found.add(fingerprint(folder, Outgoing(private_hosts=("localhost:11434",))))
+    assert len(found) == 3

@@ -41,7 +41,7 @@ def test_they_are_the_same_objects_until_they_change(settings: Settings, store: 
     terms.changed("bakery")
     second = terms.of("bakery")
     assert second.providers == {"common": COMMON, "mine": MINE}
-    store.set_budget(Budget(tokens=1))
+    store.set_layer(Budget(tokens=1), "owner")
     terms.changed()
     third = terms.of("bakery")
     assert third.budgeted and third.providers is second.providers
@@ -53,7 +53,7 @@ def test_they_are_the_same_objects_until_they_change(settings: Settings, store: 
 
 
 def test_what_cannot_be_read_now_is_not_taken_for_an_answer(settings: Settings, store: AgencyStore) -> None:
-    store.set_budget(Budget(tokens=1))
+    store.set_layer(Budget(tokens=1), "owner")
     terms = TermsCache(settings)
     assert terms.of("bakery").budgeted
     path = Files(settings.data_dir).of(Address("bakery"))

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from agency.api import bodies as api
 from agency.api.extensions import Method
 from agency.api.overview import SearchHit, SearchPage, Statistics, StatisticsBy
-from agency.api.tenancy import AgencyInfo, AgencyUsage, Budget, KeyInfo, KeyRole, NewKey, ThreadSummary
+from agency.api.tenancy import AgencyInfo, AgencyLayers, AgencyUsage, Budget, KeyInfo, KeyRole, NewKey, ThreadSummary
 from agency.client.operation import Resource, asks, follows, lists, lists_threads, makes_thread
 from agency.client.request import (
     FOLLOW_SECONDS,
@@ -36,7 +36,7 @@ from agency.define.output import OutputType, as_schema
 from agency.errors import NotFound
 from agency.metadata import ThreadMetadata
 from agency.thread.views import RunStatus
-from agency.turn.state import Limits
+from agency.turn.state import Limits, RunCeiling
 
 
 class AgencyOperations(Resource):
@@ -143,9 +143,33 @@ class AgencyOperations(Resource):
         cost_usd: float | None = None,
     ) -> Request[AgencyUsage]:
         """Set what all threads of the agency may use together; None is no limit. Runs that wait for a larger budget
-        continue."""
+        continue. What the owner has set, an agency's key can only make smaller."""
         wanted = body(Budget, turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
         return post(AgencyUsage, f"{self._path}/budget", wanted, method="PUT")
+
+    @asks
+    def limits(self) -> Request[RunCeiling]:
+        """The most that any run of the agency may use."""
+        return get(RunCeiling, f"{self._path}/limits")
+
+    @asks
+    def set_limits(
+        self,
+        *,
+        turns: int | None = None,
+        time_ms: int | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+    ) -> Request[RunCeiling]:
+        """Set the most that any run of the agency may use, whatever its own limits are; None is no ceiling."""
+        wanted = body(RunCeiling, turns=turns, time_ms=time_ms, tokens=tokens, cost_usd=cost_usd)
+        return post(RunCeiling, f"{self._path}/limits", wanted, method="PUT")
+
+    @asks
+    def layers(self) -> Request[AgencyLayers]:
+        """The budget, the policy and the limits as the owner and the agency have each set them; `yours` is the layer
+        that your secret or key sets."""
+        return get(AgencyLayers, f"{self._path}/layers")
 
     @lists
     def keys(self) -> Listing[KeyInfo]:

@@ -32,5 +32,6 @@ class InboxOperations(Resource):
 
     @asks
     def set_policy(self, policy: Policy) -> Request[Policy]:
-        """Set which calls a person must approve. It applies to every model reply from now on."""
+        """Set which calls a person must approve. It applies to every model reply from now on. What the owner has set
+        holds besides."""
         return post(Policy, f"{self._path}/policy", policy.model_dump_json().encode(), method="PUT")

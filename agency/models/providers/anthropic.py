@@ -36,9 +36,9 @@ from agency.models.providers.conversation import (
     replayed,
     with_results,
 )
-from agency.models.providers.entry import Provider
+from agency.models.providers.entry import ADDRESSES, Provider
 from agency.models.providers.failures import Account, ModelExchange, count, failure
-from agency.models.providers.pools import Pools, connections, patience
+from agency.models.providers.pools import Pools, connections, patience, pool_for
 from agency.models.providers.schemas import for_anthropic, in_words
 from agency.models.providers.server_sent import Json, read_events
 from agency.models.reproduce import HttpRequest, address_of, key_in, shown_headers
@@ -88,19 +88,19 @@ class Messages:
         """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
         import anthropic
 
-        pool = await _POOLS.get()
+        entry, pool = self._entry, await pool_for(self._entry, _POOLS)
         try:
             client = anthropic.AsyncAnthropic(
                 api_key=key,
-                base_url=self._entry.base_url,
+                base_url=entry.own_address,
                 default_headers=headers,
-                timeout=patience(self._entry.timeout_ms),
+                timeout=patience(entry.timeout_ms),
                 max_retries=0,
                 http_client=pool,
             )
         except anthropic.AnthropicError:
             return None
-        if self._entry.base_url is not None:
+        if entry.own_address is not None:
             client._custom_headers = dict(headers)  # another server must not get ANTHROPIC_CUSTOM_HEADERS
         return client if client.api_key or client.auth_token or client.credentials else None
 
@@ -112,7 +112,7 @@ class Messages:
         more = body.pop("extra_body", {})
         key = key_in(self._entry, self.key_variable)
         return HttpRequest(
-            url=f"{address_of(self._entry, self.address_variable, 'https://api.anthropic.com')}/v1/messages",
+            url=f"{address_of(self._entry, self.address_variable, ADDRESSES['anthropic'])}/v1/messages",
             headers={
                 "content-type": "application/json",
                 "anthropic-version": "2023-06-01",

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints
 
+from agency.key_rules import Outgoing
 from agency.models.interface import Capability
 from agency.secrets import AS_REFERENCE, REFERENCE_CHARS, NoSecret, Secret, is_reference, look_up
 from agency.wire import Wire
@@ -26,6 +27,9 @@ ApiName = Literal["openai", "anthropic"]
 
 TIMEOUT_MS = 120_000
 """How long a provider may be silent: before its reply begins, and between two pieces of it."""
+
+ADDRESSES: Mapping[ApiName, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+"""Where the APIs themselves are."""
 
 ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 """The word before the colon in a model's name."""
@@ -139,6 +143,34 @@ class Provider(Wire):
         given = (self.key, *self.headers.values())
         return frozenset(Secret(each) for each in given if each is not None and is_reference(each))
 
+    @property
+    def address(self) -> str:
+        """Where it is, unless the SDK's variables say something else."""
+        return self.base_url or ADDRESSES[self.api]
+
+    @property
+    def own_address(self) -> str | None:
+        """Where it is, whatever variables say; None leaves it to them."""
+        return self.base_url
+
     def sent_headers(self) -> Mapping[str, str]:
         """The headers, with what their references refer to."""
         return {name: sent_secret(said) if is_reference(said) else said for name, said in self.headers.items()}
+
+
+class GuardedProvider(Provider):
+    """An entry that an agency has set for itself, as hosts use it. It is at its address and nowhere else, shows only
+    keys that are meant for that, and makes nothing cheaper than it is known to be."""
+
+    agency: str
+    outgoing: Outgoing
+
+    @property
+    def own_address(self) -> str:
+        return self.address
+
+    def check_keys(self) -> None:
+        """Raise `NoSecret` if it refers to a key that the agency may not use at this address."""
+        for reference in sorted(self.references):
+            if (why := self.outgoing.refuses_at(self.agency, reference, self.address)) is not None:
+                raise NoSecret(why)

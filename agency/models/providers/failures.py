@@ -6,6 +6,7 @@ and holds neither a key nor a body. The SDK's own error is not shown as the caus
 
     code                    from
     ERR_AUTH                401, 403, no key
+    ERR_ADDRESS_REFUSED     a guarded client refused the server of an agency
     ERR_QUOTA               402, insufficient_quota, billing_error, a spend limit
     ERR_BAD_REQUEST         400, 422 and any other 4xx
     ERR_MODEL_NOT_FOUND     404, a redirection
@@ -36,6 +37,7 @@ from typing import Protocol
 from agency.clock import now_ms
 from agency.codes import CODES
 from agency.errors import ModelError
+from agency.guarded.addresses import Refused
 from agency.messages import Usage
 from agency.secrets import REDACTED
 
@@ -147,6 +149,8 @@ class Account:
 
     def _told(self, error: Exception, exchange: ModelExchange) -> ModelError | None:
         sdk = exchange.sdk
+        if (refused := _refused(error)) is not None:
+            return failure("ERR_ADDRESS_REFUSED", f"{self.provider} is not asked: {refused}")
         if isinstance(error, sdk.APIConnectionError) or _is_of_the_wire(error):
             return self._unreached(error, exchange)
         if isinstance(error, getattr(sdk, "CredentialsError", ())):
@@ -195,6 +199,14 @@ def failure(code: str, message: str, wait_ms: int | None = None, request_id: str
 def _is_of_the_wire(error: Exception) -> bool:
     """Whether it comes from below the SDK: a stream that breaks is not everywhere wrapped."""
     return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _HTTP_LIBRARIES
+
+
+def _refused(error: BaseException) -> Refused | None:
+    """What a guarded client said, if that is at the bottom of it."""
+    below: BaseException | None = error
+    while below is not None and not isinstance(below, Refused):
+        below = below.__cause__
+    return below
 
 
 def _is_timeout(error: BaseException) -> bool:

@@ -16,7 +16,7 @@ from agency.messages import Usage
 from agency.models.interface import Capability, ModelParams, ModelRequest, OnDelta, OneTool
 from agency.models.providers import pricing
 from agency.models.providers.anthropic import Messages
-from agency.models.providers.entry import Provider, sent_secret
+from agency.models.providers.entry import GuardedProvider, Provider, sent_secret
 from agency.models.providers.failures import Account, ModelExchange, failure
 from agency.models.providers.openai import ChatCompletions
 from agency.models.reproduce import HttpRequest
@@ -56,7 +56,7 @@ class Unlocked:
 class ProviderModel:
     def __init__(self, name: str, entry: Provider) -> None:
         kind = ChatCompletions if entry.api == "openai" else Messages
-        own = entry.base_url is not None
+        own = entry.own_address is not None
         key = entry.key or (f"the key of {name}" if own else kind.key_variable)
         address = f"the base URL of {name}" if own else kind.address_variable
         self._entry = entry
@@ -108,8 +108,10 @@ class ProviderModel:
 
     def _unlocked(self) -> Unlocked:
         entry = self._entry
-        missing = NO_KEY if entry.base_url is not None else None
+        missing = NO_KEY if entry.own_address is not None else None
         try:
+            if isinstance(entry, GuardedProvider):
+                entry.check_keys()
             return Unlocked(sent_secret(entry.key) if entry.key is not None else missing, entry.sent_headers())
         except NoSecret as error:
             raise self._account.no_key(str(error)) from None

@@ -34,9 +34,9 @@ from agency.models.providers.conversation import (
     replayed,
     with_results,
 )
-from agency.models.providers.entry import Provider
+from agency.models.providers.entry import ADDRESSES, Provider
 from agency.models.providers.failures import Account, ModelExchange, count
-from agency.models.providers.pools import Pools, connections, patience
+from agency.models.providers.pools import Pools, connections, patience, pool_for
 from agency.models.providers.schemas import for_openai, in_words
 from agency.models.providers.server_sent import Json, read_events
 from agency.models.reproduce import HttpRequest, address_of, key_in, shown_headers
@@ -72,19 +72,19 @@ class ChatCompletions:
         """None if there is no key. It does not try again by itself: a thread does, and remembers that over a crash."""
         import openai
 
-        pool = await _POOLS.get()
+        entry, pool = self._entry, await pool_for(self._entry, _POOLS)
         try:
             client = openai.AsyncOpenAI(
                 api_key=key,
-                base_url=self._entry.base_url,
+                base_url=entry.own_address,
                 default_headers=headers,
-                timeout=patience(self._entry.timeout_ms),
+                timeout=patience(entry.timeout_ms),
                 max_retries=0,
                 http_client=pool,
             )
         except openai.OpenAIError:
             return None
-        if self._entry.base_url is not None:
+        if entry.own_address is not None:
             client.organization = client.project = client.admin_api_key = None  # another server must not get OpenAI's
             client._custom_headers = dict(headers)  # nor OPENAI_CUSTOM_HEADERS
         return client if client.api_key else None
@@ -97,7 +97,7 @@ class ChatCompletions:
         more = body.pop("extra_body", {})
         key = key_in(self._entry, self.key_variable)
         return HttpRequest(
-            url=f"{address_of(self._entry, self.address_variable, 'https://api.openai.com/v1')}/chat/completions",
+            url=f"{address_of(self._entry, self.address_variable, ADDRESSES['openai'])}/chat/completions",
             headers={
                 "content-type": "application/json",
                 **({} if key is None else {"authorization": f"Bearer {key}"}),

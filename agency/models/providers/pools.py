@@ -12,6 +12,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from agency.guarded.addresses import Guard
+from agency.models.providers.entry import GuardedProvider, Provider
+
 if TYPE_CHECKING:
     import httpx2
 
@@ -56,10 +59,32 @@ class Pools(Generic[Pool]):
 
 def connections(kind: Callable[..., httpx2.AsyncClient]) -> httpx2.AsyncClient:
     """A pool of the SDK's own kind. It follows no redirection: a key is for the address that it was given for."""
+    return kind(limits=_limits(), follow_redirects=False)
+
+
+def _limits() -> httpx2.Limits:
     import httpx2
 
-    limits = httpx2.Limits(max_connections=CONNECTIONS, keepalive_expiry=IDLE_SECONDS)
-    return kind(limits=limits, follow_redirects=False)
+    return httpx2.Limits(max_connections=CONNECTIONS, keepalive_expiry=IDLE_SECONDS)
+
+
+_GUARDED: dict[tuple[str, ...], Pools[httpx2.AsyncClient]] = {}
+
+
+async def pool_for(entry: Provider, common: Pools[httpx2.AsyncClient]) -> httpx2.AsyncClient:
+    """The pool for an entry: that of its SDK, or for an agency's own entry one that reaches only what agencies may."""
+    if not isinstance(entry, GuardedProvider):
+        return await common.get()
+    private = entry.outgoing.private_hosts
+    if private not in _GUARDED:
+        _GUARDED[private] = Pools(lambda: _guarded(private))
+    return await _GUARDED[private].get()
+
+
+def _guarded(private_hosts: tuple[str, ...]) -> httpx2.AsyncClient:
+    from agency.guarded.client import guarded_client
+
+    return guarded_client(Guard(private_hosts), limits=_limits())
 
 
 def patience(timeout_ms: int) -> httpx2.Timeout:

@@ -11,7 +11,7 @@ import importlib
 from functools import lru_cache
 
 from agency.messages import Usage
-from agency.models.providers.entry import Price, Provider
+from agency.models.providers.entry import GuardedProvider, Price, Provider
 
 _MILLION = 1_000_000
 
@@ -22,6 +22,21 @@ def prepare() -> None:
 
 def cost(entry: Provider, model: str, usage: Usage) -> float | None:
     """US dollars; None where the price is not known, or the provider did not say what was used."""
+    said = _said(entry, model, usage)
+    return _known(entry, model, usage, said) if isinstance(entry, GuardedProvider) else said
+
+
+def _known(entry: GuardedProvider, model: str, usage: Usage, said: float | None) -> float | None:
+    """An agency's own word never makes a call cheaper than it is known to be, so that it cannot stretch a budget. Where
+    nothing is known, it counts for servers to which the agency shows no key of the installation."""
+    plain = Provider(api=entry.api, base_url=entry.base_url)
+    published = _published(plain, model, usage) if usage.total else None
+    if published is not None:
+        return published if said is None else max(published, said)
+    return said if entry.is_private or not entry.references else None
+
+
+def _said(entry: Provider, model: str, usage: Usage) -> float | None:
     own = entry.prices.get(model)
     if own is None and entry.priced_as is None and entry.is_private:
         return 0.0

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response, status
 
 from agency.api import bodies as api
 from agency.api.resolved import ResolvedBlueprint
-from dashboard.gateway.access import Admin, TheCluster, Viewer
+from dashboard.gateway.access import Admin, AnyPrincipal, TheCluster, Viewer
 from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import AfterName, AgencyId, BlueprintName, Limit
 from dashboard.gateway.problems import refusals
@@ -28,21 +28,23 @@ async def list_blueprints(
     responses={**refusals(404, 409), 201: {"model": api.SavedBlueprint, "description": "It is new to the agency."}},
 )
 async def put_blueprint(
-    cluster: TheCluster, agency_id: AgencyId, body: api.BlueprintChange, response: Response
+    cluster: TheCluster, who: AnyPrincipal, agency_id: AgencyId, body: api.BlueprintChange, response: Response
 ) -> api.SavedBlueprint:
     """Add a blueprint, or change one: fields that you leave out keep their values. New threads use it at once. Tags and
     sections of `config` that this installation has nothing for are kept, and `warnings` names them."""
-    made = await cluster.agency(agency_id).put_blueprint(body.fields)
+    made = await cluster.agency(agency_id).put_blueprint(body.fields, by=who.layer)
     if made.created_at == made.updated_at:
         response.status_code = status.HTTP_201_CREATED
     return api.SavedBlueprint(**made.model_dump(by_alias=False))
 
 
 @router.post("/resolve", dependencies=[Viewer], responses=refusals(404))
-async def resolve_blueprint(cluster: TheCluster, agency_id: AgencyId, body: api.BlueprintChange) -> ResolvedBlueprint:
+async def resolve_blueprint(
+    cluster: TheCluster, who: AnyPrincipal, agency_id: AgencyId, body: api.BlueprintChange
+) -> ResolvedBlueprint:
     """What threads of this blueprint would have: middleware, tools and models, which tags bring them, and why it would
     be refused. Nothing is stored. Without a `prompt`, the rest is resolved all the same."""
-    return await cluster.agency(agency_id).resolve_blueprint(body.fields)
+    return await cluster.agency(agency_id).resolve_blueprint(body.fields, by=who.layer)
 
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[Admin], responses=refusals(404))

@@ -132,6 +132,10 @@ async def get_policy(cluster: TheCluster, agency_id: AgencyId) -> Policy:
 
 
 @router.put("/policy", dependencies=[Admin], responses=refusals(404))
-async def set_policy(cluster: TheCluster, agency_id: AgencyId, body: Policy) -> Policy:
-    """Set which calls a person must approve. It applies to every model reply from now on."""
-    return await cluster.agency(agency_id).set_policy(body)
+async def set_policy(cluster: TheCluster, who: AnyPrincipal, agency_id: AgencyId, body: Policy) -> Policy:
+    """Set which calls a person must approve. It applies to every model reply from now on.
+
+    With the installation's secret you set the owner's policy, with a key the agency's own. Both hold: of each, the
+    first rule that fits a call counts, and of the two the higher risk. An agency's policy that is plainly milder than
+    the owner's is refused (403)."""
+    return await cluster.agency(agency_id).set_policy(body, by=who.layer)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response, status
 from agency.api import bodies as api
 from agency.api.tenancy import ProviderInfo
 from agency.models.providers.entry import Provider
-from dashboard.gateway.access import Admin, TheCluster
+from dashboard.gateway.access import Admin, AnyPrincipal, TheCluster
 from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import AfterName, AgencyId, Limit, ProviderName
 from dashboard.gateway.problems import refusals
@@ -33,13 +33,20 @@ async def list_providers(
     responses={**refusals(404, 409), 201: {"model": ProviderInfo, "description": "It is new to the agency."}},
 )
 async def put_provider(
-    cluster: TheCluster, agency_id: AgencyId, name: ProviderName, body: Provider, response: Response
+    cluster: TheCluster,
+    who: AnyPrincipal,
+    agency_id: AgencyId,
+    name: ProviderName,
+    body: Provider,
+    response: Response,
 ) -> ProviderInfo:
     """Add a provider, or replace one. It applies to every model call that begins from now on.
 
-    It refers to secrets and never contains them; it can refer only to variables that begin with `AGENCY_KEY_`.
+    It refers to secrets and never contains them; it can refer only to variables that begin with `AGENCY_KEY_`. With a
+    key of the agency, only to those that the operator allows it (`AGENCY_KEYS`), at the hosts that are theirs, and only
+    public addresses and those in `AGENCY_PRIVATE_HOSTS` are reached.
     """
-    made = await cluster.agency(agency_id).put_provider(name, body)
+    made = await cluster.agency(agency_id).put_provider(name, body, by=who.layer)
     if made.created_at == made.updated_at:
         response.status_code = status.HTTP_201_CREATED
     return made

@@ -2,7 +2,8 @@
 
 import type { StatisticsQuery } from "@/api/agencyClient";
 import { client, ifThere } from "@/api/client";
-import type { BlueprintChange, JsonObject, KeyRole, Limits, Policy } from "@/api/types";
+import { Problem } from "@/api/problem";
+import type { AgencyLayers, BlueprintChange, JsonObject, KeyRole, Limits, Policy } from "@/api/types";
 
 export const listAgencies = () => client.agencies();
 export const createAgency = (body: { name: string; idempotencyKey: string }) =>
@@ -11,6 +12,14 @@ export const renameAgency = (agency: string, name: string) => client.agency(agen
 export const deleteAgency = (agency: string) => client.agency(agency).delete();
 export const getUsage = (agency: string) => client.agency(agency).usage();
 export const putBudget = (agency: string, budget: Limits) => client.agency(agency).setBudget(budget);
+
+export const putLimits = (agency: string, limits: Limits) => client.agency(agency).setLimits(limits);
+/** What the owner and the agency have each set; null for those who may not set it. */
+export const getLayers = (agency: string): Promise<AgencyLayers | null> =>
+  ifThere(client.agency(agency).layers()).catch((error: unknown) => {
+    if (error instanceof Problem && error.status === 403) return null;
+    throw error;
+  });
 
 export const getStatistics = (agency: string, query: StatisticsQuery) => client.agency(agency).statistics(query);
 

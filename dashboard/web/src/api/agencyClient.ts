@@ -13,6 +13,7 @@ import { path, Transport, type TransportOptions } from "./transport";
 import type {
   Agency,
   AgencyEvent,
+  AgencyLayers,
   AgencyUsage,
   AnswerOf,
   Approval,
@@ -39,6 +40,7 @@ import type {
   Policy,
   ProviderInfo,
   ResolvedBlueprint,
+  RunCeiling,
   RunEnvelope,
   RunStatus,
   Schedule,
@@ -172,6 +174,20 @@ export class AgencyHandle {
 
   setBudget(budget: Limits): Promise<AgencyUsage> {
     return this.transport.request(path`/agency/${this.id}/budget`, { method: "PUT", body: budget });
+  }
+
+  /** The most that any run may use. */
+  limits(): Promise<RunCeiling> {
+    return this.transport.request(path`/agency/${this.id}/limits`);
+  }
+
+  setLimits(limits: Limits): Promise<RunCeiling> {
+    return this.transport.request(path`/agency/${this.id}/limits`, { method: "PUT", body: limits });
+  }
+
+  /** Budget, policy and limits, as the installation's owner and the agency have each set them. */
+  layers(): Promise<AgencyLayers> {
+    return this.transport.request(path`/agency/${this.id}/layers`);
   }
 
   policy(): Promise<Policy> {

@@ -43,6 +43,11 @@ export type Limits = Schemas["Limits-Input"];
 
 export type Agency = Schemas["AgencyInfo"];
 export type AgencyUsage = Schemas["AgencyUsage"];
+/** Who has set something: the installation's owner, or an admin of the agency. */
+export type Layer = AgencyLayers["yours"];
+export type AgencyLayers = Schemas["AgencyLayers"];
+/** The most that any run of an agency may use. */
+export type RunCeiling = Schemas["RunCeiling-Output"];
 export type Key = Schemas["KeyInfo"];
 export type KeyWithSecret = AnswerAt<"/agency/{agency_id}/keys">;
 export type KeyRole = Key["role"];

@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from "react";
-import { getUsage, putBudget } from "@/api/agencies";
+import { getLayers, putBudget } from "@/api/agencies";
 import { useAction } from "@/api/hooks";
 import { sentence } from "@/api/problem";
 import { liftLimits } from "@/api/threads";
@@ -40,8 +40,10 @@ export function LimitCard({ agency, exhausted, envelope, named, onDecided }: Pro
   const [text, setText] = useState(used === null ? "" : String(2 * used));
   const action = useAction(async () => {
     const change: Limits = { [name]: removes ? null : Number(text) };
-    if (shared) await putBudget(agency, { ...(await getUsage(agency)).budget, ...change });
-    else await liftLimits(agency, threadId, change);
+    if (shared) {
+      const layers = await getLayers(agency);
+      await putBudget(agency, { ...layers?.budget[layers.yours], ...change });
+    } else await liftLimits(agency, threadId, change);
     onDecided(threadId);
   });
   const said = envelope?.errors[0]?.message;

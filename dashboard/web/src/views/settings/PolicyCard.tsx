@@ -3,16 +3,25 @@ import { type FormEvent, useState } from "react";
 import { getPolicy, putPolicy } from "@/api/agencies";
 import { useAction, useLoad } from "@/api/hooks";
 import { Problem } from "@/api/problem";
-import type { JsonObject, Policy, PolicyRule } from "@/api/types";
+import type { AgencyLayers, JsonObject, Policy, PolicyRule } from "@/api/types";
+import { duration } from "@/text/format";
 import { IconButton } from "@/ui/IconButton";
 import { readJson } from "@/ui/JsonField";
 import { Refusal } from "@/ui/Refusal";
 import css from "@/views/settings/SettingsView.module.css";
 
+interface Props {
+  agency: string;
+  /** None for those who may not set a policy, or until it is known. */
+  layers: AgencyLayers | null | undefined;
+  onSaved(): Promise<void>;
+}
+
 /** How risky calls are here, and what becomes of those that no person decides on. Not shown if the gateway has no policies. */
-export function PolicyCard({ agency }: { agency: string }) {
+export function PolicyCard({ agency, layers, onSaved }: Props) {
   const { data, reload } = useLoad(agency, () => getPolicy(agency));
   if (!data) return null;
+  const own = layers?.policy[layers.yours] ?? data;
   return (
     <section className="card" aria-labelledby="policy-title">
       <h2 className={css.heading} id="policy-title">
@@ -21,7 +30,44 @@ export function PolicyCard({ agency }: { agency: string }) {
       <p className="soft">
         Rules say how risky a tool’s calls are, for all arguments or for those that fit a JSON schema.
       </p>
-      <PolicyForm key={JSON.stringify(data)} agency={agency} policy={data} onSaved={reload} />
+      {layers && <OtherPolicy layers={layers} />}
+      <PolicyForm
+        key={JSON.stringify(own)}
+        agency={agency}
+        policy={own}
+        onSaved={async () => {
+          await Promise.all([reload(), onSaved()]);
+        }}
+      />
+    </section>
+  );
+}
+
+/** The policy that the one who looks cannot change here, if there is one. */
+function OtherPolicy({ layers }: { layers: AgencyLayers }) {
+  const isOwners = layers.yours === "agency";
+  const { rules, timeoutMs, onTimeout } = layers.policy[isOwners ? "owner" : "agency"];
+  if (!rules.length && timeoutMs === null) return null;
+  return (
+    <section aria-label={isOwners ? "The owner’s policy" : "The agency’s policy"}>
+      <p>
+        {isOwners
+          ? "The owner of the installation has these rules. They hold besides yours: the higher risk counts."
+          : "An admin of the agency has these rules besides. They can only make yours stricter."}
+      </p>
+      <ul>
+        {rules.map((rule) => (
+          <li key={JSON.stringify(rule)}>
+            <span className="mono">{rule.tool}</span> is {rule.risk}
+            {rule.when && <code> if {JSON.stringify(rule.when)}</code>}
+          </li>
+        ))}
+        {timeoutMs !== null && (
+          <li>
+            {onTimeout === "deny" ? "Denied" : "Approved"} after {duration(timeoutMs)} without a decision
+          </li>
+        )}
+      </ul>
     </section>
   );
 }

@@ -62,7 +62,10 @@ export function ProvidersCard({ agency }: { agency: string }) {
                 {data.map((each) => (
                   <tr key={each.name}>
                     <td className="mono">{each.name}</td>
-                    <td>{SOURCES[each.source]}</td>
+                    <td>
+                      {SOURCES[each.source]}
+                      {each.setBy === "owner" && <span className="faint">, set by the owner</span>}
+                    </td>
                     <td>{each.entry?.api ?? ""}</td>
                     <td className="mono">{each.entry?.baseUrl ?? ""}</td>
                     <td>

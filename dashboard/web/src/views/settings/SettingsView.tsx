@@ -1,10 +1,13 @@
 import { useState } from "react";
 import { DeleteAgency, RenameAgency } from "@/agencies/agencyDialogs";
 import { agencies } from "@/agencies/agencyList";
+import { getLayers } from "@/api/agencies";
+import { useLoad } from "@/api/hooks";
 import { useStore } from "@/live/store";
 import { dateTime } from "@/text/format";
 import { PageHead } from "@/ui/PageHead";
 import { KeysCard } from "@/views/settings/KeysCard";
+import { LimitsCard } from "@/views/settings/LimitsCard";
 import { PolicyCard } from "@/views/settings/PolicyCard";
 import { ProvidersCard } from "@/views/settings/ProvidersCard";
 import css from "@/views/settings/SettingsView.module.css";
@@ -14,6 +17,7 @@ import { UsageCard } from "@/views/settings/UsageCard";
 export default function SettingsView({ agency }: { agency: string }) {
   const { list } = useStore(agencies);
   const info = list?.find((each) => each.id === agency);
+  const { data: layers, reload } = useLoad(agency, () => getLayers(agency));
   const [dialog, setDialog] = useState<"rename" | "delete" | null>(null);
   return (
     <>
@@ -35,8 +39,9 @@ export default function SettingsView({ agency }: { agency: string }) {
             </div>
           </section>
         )}
-        <UsageCard agency={agency} />
-        <PolicyCard agency={agency} />
+        <UsageCard agency={agency} layers={layers} onSaved={reload} />
+        {layers && <LimitsCard agency={agency} layers={layers} onSaved={reload} />}
+        <PolicyCard agency={agency} layers={layers} onSaved={reload} />
         <ProvidersCard agency={agency} />
         <KeysCard agency={agency} />
         {dialog === "rename" && info && <RenameAgency agency={info} onClose={() => setDialog(null)} />}

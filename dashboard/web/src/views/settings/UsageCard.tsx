@@ -1,28 +1,29 @@
-import { type FormEvent, useState } from "react";
 import { getUsage, putBudget } from "@/api/agencies";
-import { useAction, useLoad } from "@/api/hooks";
-import type { AgencyUsage, Limits } from "@/api/types";
+import { useLoad } from "@/api/hooks";
+import type { AgencyLayers, AgencyUsage } from "@/api/types";
 import { count, duration, money, number, total } from "@/text/format";
 import { Loading } from "@/ui/Empty";
 import { Failed } from "@/ui/Failed";
-import { Refusal } from "@/ui/Refusal";
+import { LayersForm, type LimitPart } from "@/views/settings/LayersForm";
 import css from "@/views/settings/SettingsView.module.css";
 
 const EVERY_MS = 5_000;
 
-const PARTS: readonly {
-  name: keyof Limits;
-  label: string;
-  used(usage: AgencyUsage): number;
-  show(n: number): string;
-}[] = [
+const PARTS: readonly (LimitPart & { used(usage: AgencyUsage): number })[] = [
   { name: "costUsd", label: "Cost in US dollars", used: (usage) => usage.costUsd ?? 0, show: money },
   { name: "tokens", label: "Tokens", used: (usage) => total(usage.tokensUsed), show: number },
   { name: "turns", label: "Turns", used: (usage) => usage.turns, show: number },
   { name: "timeMs", label: "Working time in ms", used: (usage) => usage.activeMs, show: duration },
 ];
 
-export function UsageCard({ agency }: { agency: string }) {
+interface Props {
+  agency: string;
+  /** None for those who may not set a budget, or until it is known. */
+  layers: AgencyLayers | null | undefined;
+  onSaved(): Promise<void>;
+}
+
+export function UsageCard({ agency, layers, onSaved }: Props) {
   const { data, problem, reload } = useLoad(agency, () => getUsage(agency), { everyMs: EVERY_MS });
   return (
     <section className="card" aria-labelledby="usage-title">
@@ -57,7 +58,21 @@ export function UsageCard({ agency }: { agency: string }) {
               );
             })}
           </dl>
-          <BudgetForm key={JSON.stringify(data.budget)} agency={agency} budget={data.budget} onSaved={reload} />
+          {layers && (
+            <LayersForm
+              key={JSON.stringify(layers.budget)}
+              what="the budget"
+              label="Budget"
+              parts={PARTS}
+              layers={layers.budget}
+              yours={layers.yours}
+              min={0}
+              onSave={async (budget) => {
+                await putBudget(agency, budget);
+                await Promise.all([reload(), onSaved()]);
+              }}
+            />
+          )}
         </>
       ) : problem ? (
         <Failed problem={problem} retry={() => void reload()} />
@@ -65,48 +80,5 @@ export function UsageCard({ agency }: { agency: string }) {
         <Loading />
       )}
     </section>
-  );
-}
-
-function BudgetForm({ agency, budget, onSaved }: { agency: string; budget: Limits; onSaved(): Promise<void> }) {
-  const [texts, setTexts] = useState<Record<string, string>>(() =>
-    Object.fromEntries(
-      PARTS.map(({ name }) => [name, budget[name] === null || budget[name] === undefined ? "" : String(budget[name])]),
-    ),
-  );
-  const save = useAction(async () => {
-    const given = PARTS.map(({ name }) => [name, texts[name]?.trim() ? Number(texts[name]) : null]);
-    await putBudget(agency, Object.fromEntries(given));
-    await onSaved();
-  });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    void save.run();
-  };
-  return (
-    <form className="stack" onSubmit={submit} aria-label="Budget">
-      <div className={css.pair}>
-        {PARTS.map(({ name, label }) => (
-          <label key={name} className="field">
-            <span>{label}, at most</span>
-            <input
-              type="number"
-              className="num"
-              min={0}
-              step={name === "costUsd" ? "any" : 1}
-              placeholder="no limit"
-              value={texts[name]}
-              onChange={(event) => setTexts({ ...texts, [name]: event.target.value })}
-            />
-          </label>
-        ))}
-      </div>
-      <Refusal problem={save.problem} />
-      <div>
-        <button type="submit" className="button" disabled={save.busy}>
-          Save the budget
-        </button>
-      </div>
-    </form>
   );
 }
