@@ -38,6 +38,7 @@ from actors.directory.recovery import Recovery
 from actors.directory.server_log import ServerLogLines
 from actors.directory.system_loader import SystemLoader
 from actors.directory.tickets import Tickets
+from actors.file_limit import raise_file_limit
 from actors.sealing import unseal
 from actors.settings import Settings
 from actors.status import Metrics, Readiness, Status
@@ -54,6 +55,7 @@ LOADING_SECONDS = 1.0
 
 class Directory:
     def __init__(self, settings: Settings) -> None:
+        raise_file_limit()
         os.environ.update(
             unseal(settings.data_dir, settings.environment)
         )  # the system's module may need it to be imported

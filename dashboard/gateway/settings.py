@@ -36,12 +36,16 @@ class GatewaySettings(BaseSettings):
     """Requests a second that one client may make, over some time."""
     burst: Annotated[int, Field(ge=1)] = 5_000
     """Requests that one client may make at once."""
+    connections: Annotated[int, Field(ge=1)] | None = None
+    """Connections that are served at once, live ones among them; as many as the limit of open files allows unless
+    given."""
     sockets: Annotated[int, Field(ge=1)] = 10_000
     """Live connections that are served at once."""
     beat: Annotated[float, Field(gt=0)] = 15.0
     """Seconds without events after which a live client gets a sign of life; its key is checked again as often."""
     slow: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds that a live client may take for one event before it is disconnected."""
+    """Seconds that a client may take before it is disconnected: for one live event, for a request's first bytes and its
+    head, and for each part of a body or of an answer."""
 
     @field_validator("secret", mode="before")
     @classmethod
