@@ -37,7 +37,7 @@ from actors.directory.lifecycle import STOPPING, Lifecycle
 from actors.directory.recovery import Recovery
 from actors.directory.server_log import ServerLogLines
 from actors.directory.system_loader import SystemLoader
-from actors.directory.tickets import Tickets
+from actors.directory.tickets import Holder, Tickets
 from actors.file_limit import raise_file_limit
 from actors.sealing import unseal
 from actors.settings import Settings
@@ -163,8 +163,8 @@ class Directory:
 
     # Tickets.
 
-    async def issue_ticket(self, digest: str, grant: str, seconds: float) -> None:
-        self._tickets.add(digest, grant, seconds)
+    async def issue_ticket(self, digest: str, grant: str, seconds: float, holder: Holder) -> None:
+        self._tickets.add(digest, grant, seconds, holder)
 
     async def redeem_ticket(self, digest: str) -> str | None:
         return self._tickets.take(digest)

@@ -16,28 +16,19 @@ import http
 from typing import Any, Literal
 
 import h11
-import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from actors.file_limit import file_limit
 from agency.errors import Unavailable
 from dashboard.gateway.metrics import CONNECTIONS_CLOSED
 from dashboard.gateway.problems import as_problem, problem
-from dashboard.gateway.settings import GatewaySettings
-
-log = structlog.get_logger(__name__)
 
 ACCEPTED_AT_ONCE = 8
 """How many connections are accepted before those already there are looked at: the reserve has room for some times as
 many."""
 
-RESERVE = 128
-"""Descriptors that are left for the rest of the process, as Ray's client, which has some fifty; more if there are many."""
-
-LEAST = 8
 REFUSED_AT_ONCE = 16
 """Clients that are told so in full. Those beyond are told without waiting for their request, and may miss it."""
 
@@ -49,16 +40,6 @@ BYTES_A_SECOND = 1_024
 Waiting = Literal["head", "kept", "body"]
 MAKE_ROOM: tuple[Waiting, ...] = ("head", "kept", "body")
 """Who is closed first when there is no room."""
-
-
-def most_connections(settings: GatewaySettings) -> int:
-    """How many connections a gateway serves at once. The limit of open files comes first, whatever is wished for."""
-    limit = file_limit()
-    possible = max(LEAST, limit - max(RESERVE, limit // 4))
-    wanted = settings.connections or possible
-    if wanted > possible:
-        log.warning(f"the limit of open files, {limit}, allows {possible} connections, and not {wanted}")
-    return min(wanted, possible)
 
 
 class Connections:
@@ -147,7 +128,7 @@ class HttpConnection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stall = _canceled(self._stall)
+        self._stop_watching_reader()
 
     def _should_upgrade(self) -> bool:
         return not self._refused and super()._should_upgrade()
@@ -173,7 +154,7 @@ class HttpConnection(H11Protocol):
             return
         self._waits = what
         self._places.waits(self, what)
-        self._timer = _canceled(self._timer)
+        self._stop_timer()
         if what in ("head", "body"):  # uvicorn has a timer for what is kept
             self._began, self._received = self.loop.time(), 0
             self._timer = self.loop.call_later(self._places.slow, self._check_pace)
@@ -211,7 +192,7 @@ class HttpConnection(H11Protocol):
 
     def _watch_reader(self, left: int) -> None:
         """Close it if its client takes too little of its answer."""
-        self._stall = _canceled(self._stall)
+        self._stop_watching_reader()
 
         def check() -> None:
             now = self.transport.get_write_buffer_size()
@@ -236,7 +217,7 @@ class HttpConnection(H11Protocol):
             self._close()
 
     def _close(self) -> None:
-        self._timer = _canceled(self._timer)
+        self._stop_timer()
         self._places.waits(self, None)
         self.transport.close()
         self._abort_later()
@@ -259,7 +240,18 @@ class HttpConnection(H11Protocol):
     def _leave(self) -> None:
         self._waits = None
         self._places.left(self)
-        self._timer, self._stall = _canceled(self._timer), _canceled(self._stall)
+        self._stop_timer()
+        self._stop_watching_reader()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stop_watching_reader(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
@@ -270,11 +262,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
             await super().run_asgi()
         finally:
             self.loop.call_later(self.close_timeout + CLOSE_SECONDS, self.transport.abort)
-
-
-def _canceled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
 
 
 def _full() -> Response:

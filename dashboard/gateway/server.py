@@ -30,7 +30,6 @@ from dashboard.gateway.connections import (
     Connections,
     HttpConnection,
     SocketConnection,
-    most_connections,
 )
 from dashboard.gateway.discovery import announce
 from dashboard.gateway.joining import SIGNALS, join
@@ -39,6 +38,7 @@ from dashboard.gateway.metrics import CONNECTIONS
 from dashboard.gateway.server_log import show_server_log
 from dashboard.gateway.server_socket import BACKLOG, url_of
 from dashboard.gateway.settings import GatewaySettings
+from dashboard.gateway.shares import most_connections
 
 log = structlog.get_logger(__name__)
 
