@@ -86,6 +86,8 @@ class HttpConnection(H11Protocol):
         super().__init__(**given)
         self._places = places
         self._refused = False
+        self._left = False
+        """It is closed, or a WebSocket by now."""
         self._waits: Waiting | None = None
         self._began = 0.0
         self._received = 0
@@ -137,7 +139,7 @@ class HttpConnection(H11Protocol):
 
     def _look(self, *, began: bool) -> None:
         """What is it waiting for now? `began` if something has just come, which may be a part of a head."""
-        if self._refused:
+        if self._refused or self._left:
             return
         if self.transport.is_closing():
             self._wait(None)
@@ -211,10 +213,14 @@ class HttpConnection(H11Protocol):
         self._refused = True
         if self._places.can_tell(self):
             self.app = _refusal
-            self._timer = self.loop.call_later(REFUSAL_SECONDS, self._close)
+            self._timer = self.loop.call_later(REFUSAL_SECONDS, self._refuse_unasked)
         else:
+            self._refuse_unasked()
+
+    def _refuse_unasked(self) -> None:
+        if self.cycle is None:
             self.transport.write(_as_bytes(_full()))
-            self._close()
+        self._close()
 
     def _close(self) -> None:
         self._stop_timer()
@@ -238,7 +244,7 @@ class HttpConnection(H11Protocol):
         return self.transport.get_write_buffer_size()
 
     def _leave(self) -> None:
-        self._waits = None
+        self._left = True
         self._places.left(self)
         self._stop_timer()
         self._stop_watching_reader()
