@@ -41,6 +41,11 @@ class Rates:
         self._burst = burst
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    @classmethod
+    def filled(cls, of: str, rate: float) -> Rates:
+        """Buckets of what is filled within `FULL_AFTER`."""
+        return cls(of, rate, max(1, math.ceil(rate * FULL_AFTER)))
+
     def take(self, whose: str) -> tuple[bool, Taken]:
         """Whether there was one to take, and the bucket."""
         now = time.monotonic()
@@ -59,10 +64,10 @@ class Limits:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._clients = Rates("client", settings.rate, settings.burst)
-        self._keys = _filled("key", settings.rate_of_key)
-        self._agencies = _filled("agency", settings.rate_of_agency)
-        self._heavy_of_keys = _filled("heavy-key", settings.heavy_of_key)
-        self._heavy_of_agencies = _filled("heavy-agency", settings.heavy_of_agency)
+        self._keys = Rates.filled("key", settings.rate_of_key)
+        self._agencies = Rates.filled("agency", settings.rate_of_agency)
+        self._heavy_of_keys = Rates.filled("heavy-key", settings.heavy_of_key)
+        self._heavy_of_agencies = Rates.filled("heavy-agency", settings.heavy_of_agency)
 
     def client(self, connection: HTTPConnection) -> None:
         _take(self._clients, client_of(connection), connection, tell=False)
@@ -77,10 +82,6 @@ class Limits:
         if key is not None:
             _take(self._heavy_of_keys, f"{agency}/{key}", connection)
         _take(self._heavy_of_agencies, agency, connection)
-
-
-def _filled(of: str, rate: float) -> Rates:
-    return Rates(of, rate, max(1, math.ceil(rate * FULL_AFTER)))
 
 
 def _take(rates: Rates, whose: str, connection: HTTPConnection, *, tell: bool = True) -> None:
