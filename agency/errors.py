@@ -100,7 +100,10 @@ class Forbidden(AgencyError):
 
 
 class RateLimited(AgencyError):
+    """`retry_after` is in how many seconds it may work."""
+
     code = "ERR_RATE_LIMITED"
+    retry_after: float = 1.0
 
 
 class StoreError(AgencyError):

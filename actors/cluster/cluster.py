@@ -37,6 +37,7 @@ from actors.cluster.noted import remove_note, write_note
 from actors.cluster.ray_in_use import ray_in_use, tell
 from actors.cluster.thread_handle import ThreadHandle
 from actors.directory.directory import Directory
+from actors.directory.tickets import Holder
 from actors.feeds.agency_watcher import AgencySubscription
 from actors.feeds.host_feed import NumberedEvent
 from actors.feeds.watcher import Subscription
@@ -178,13 +179,14 @@ class Cluster:
 
     # Tickets.
 
-    async def issue_ticket(self, grant: str, seconds: float) -> str:
-        """A ticket that can be redeemed once, by any client of this installation, for what it grants."""
+    async def issue_ticket(self, grant: str, seconds: float, holder: Holder = ("", "")) -> str:
+        """A ticket that can be redeemed once, by any client of this installation, for what it grants. Of a holder's
+        tickets, only so many are kept; those of other agencies are never touched by it."""
         check_within("a ticket's time in seconds", seconds, 0, TICKET_SECONDS)
         if len(grant) > GRANT_CHARS:
             raise InvalidInput(f"what a ticket grants is text of at most {GRANT_CHARS} characters")
         ticket = secrets.token_urlsafe(32)  # ours, so that it goes no further
-        await self.caller.ask_directory("issue_ticket", digest(ticket), grant, seconds)
+        await self.caller.ask_directory("issue_ticket", digest(ticket), grant, seconds, holder)
         return ticket
 
     async def redeem_ticket(self, ticket: str) -> str | None:

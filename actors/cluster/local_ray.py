@@ -8,6 +8,7 @@ on loopback only, and its sockets and logs are in a folder that only this user c
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import secrets
@@ -49,6 +50,9 @@ MARK = "AGENCY_LOCAL_RAY"
 PLACE = "/tmp/agency-ray-"
 """How the path of its folder begins. A socket's path has at most 107 bytes, of which Ray takes 68 below this folder, so
 neither the data folder nor TMPDIR is short enough. `XDG_RUNTIME_DIR` goes away when the user logs out."""
+
+BLIND = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO))
+"""Errors of a process that can look at nothing now. They are no sign that what it looks for is gone."""
 
 
 class LocalRay(Wire):
@@ -177,13 +181,26 @@ def _taken_as_it_is(address: str) -> Iterator[None]:
 
 
 def listens(address: str) -> bool:
-    """Whether a server listens at an address. Ray itself would take its time to say no."""
+    """Whether a server listens at an address. Ray itself would take its time to say no. `Unavailable`, if this process
+    cannot look: that says nothing about the server."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=2).close()
+        with _seeing():
+            socket.create_connection((host, int(port)), timeout=2).close()
     except (OSError, ValueError):
         return False
     return True
+
+
+@contextmanager
+def _seeing() -> Iterator[None]:
+    """Raise `Unavailable` for errors of a process that can look at nothing now."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in BLIND:
+            raise Unavailable(f"cannot see whether a local Ray runs: {error.strerror}") from error
+        raise
 
 
 # A local Ray of our own.
@@ -239,7 +256,8 @@ def _environment(withheld: Collection[str], mark: str) -> dict[str, str]:
 
 def _is_marked(pid: int, mark: str) -> bool:
     try:
-        return psutil.Process(pid).environ().get(MARK) == mark
+        with _seeing():
+            return psutil.Process(pid).environ().get(MARK) == mark
     except psutil.Error:
         return False
 
@@ -251,13 +269,19 @@ def find(data_dir: Path) -> LocalRay | None:
 
 
 def was_started(data_dir: Path) -> bool:
-    """Whether a local Ray of a data folder was started, and not stopped; it may have died."""
-    return _noted(data_dir) is not None
+    """Whether a local Ray of a data folder was started, and not stopped; it may have died. Only a note that is not
+    there means stopped; any other reason not to find it is raised."""
+    try:
+        (_folder(data_dir) / "ray.json").stat()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _noted(data_dir: Path) -> LocalRay | None:
     try:
-        return LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())
+        with _seeing():
+            return LocalRay.model_validate_json((_folder(data_dir) / "ray.json").read_bytes())
     except (OSError, ValidationError):
         return None
 
@@ -276,10 +300,13 @@ def _alone(data_dir: Path) -> AbstractContextManager[object]:
 def session(leader: int) -> list[int]:
     """The living processes of a session."""
     found = []
-    for pid in psutil.pids():
-        with suppress(OSError, psutil.Error):  # it has ended meanwhile
-            if os.getsid(pid) == leader and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
+    with _seeing():
+        for pid in psutil.pids():
+            with suppress(
+                ProcessLookupError, FileNotFoundError, PermissionError, psutil.Error
+            ):  # it has ended meanwhile
+                if os.getsid(pid) == leader and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    found.append(pid)
     return found
 
 

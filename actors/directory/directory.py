@@ -38,8 +38,9 @@ from actors.directory.lifecycle import STOPPING, Lifecycle
 from actors.directory.recovery import Recovery
 from actors.directory.server_log import ServerLogLines
 from actors.directory.system_loader import SystemLoader
-from actors.directory.tickets import Tickets
+from actors.directory.tickets import Holder, Tickets
 from actors.directory.turns import Turns
+from actors.file_limit import raise_file_limit
 from actors.host.watchdog import BlockedLoop
 from actors.sealing import unseal
 from actors.settings import Settings
@@ -60,6 +61,7 @@ LOADING_SECONDS = 1.0
 
 class Directory:
     def __init__(self, settings: Settings) -> None:
+        raise_file_limit()
         os.environ.update(
             unseal(settings.data_dir, settings.environment)
         )  # the system's module may need it to be imported
@@ -186,8 +188,8 @@ class Directory:
 
     # Tickets.
 
-    async def issue_ticket(self, digest: str, grant: str, seconds: float) -> None:
-        self._tickets.add(digest, grant, seconds)
+    async def issue_ticket(self, digest: str, grant: str, seconds: float, holder: Holder) -> None:
+        self._tickets.add(digest, grant, seconds, holder)
 
     async def redeem_ticket(self, digest: str) -> str | None:
         return self._tickets.take(digest)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +30,7 @@ from actors.agency.creation import Creation
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.feeds.host_feed import Consumer, FeedBatch
+from actors.file_limit import raise_file_limit
 from actors.host.activation_locks import ActivationLocks
 from actors.host.host_caller import HostCaller
 from actors.host.log_sender import LogSender
@@ -105,7 +105,7 @@ class NeedsOwnHost(Exception):
 
 class Host:
     def __init__(self, name: str, settings: Settings) -> None:
-        _raise_file_limit()
+        raise_file_limit()  # an awake thread holds three files open
         self._name = name
         self._role: Role = "shared"
         self._settings = settings
@@ -360,10 +360,3 @@ class Host:
 async def _close(agent: SystemAgent) -> None:
     with suppress(AgencyError):
         await agent.thread.close()
-
-
-def _raise_file_limit() -> None:
-    """An awake thread holds three files open, and the usual limit is low."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -50,6 +50,7 @@ class Following(Generic[AnyEvent]):
         self._progress = True
         self._faults = 0
         self._lost: float | None = None
+        self._least = 0.0
 
     @property
     def headers(self) -> dict[str, str]:
@@ -64,6 +65,7 @@ class Following(Generic[AnyEvent]):
         """Take the head of an answer. It raises the gateway's error if these events cannot be followed."""
         if answer.status != 200:
             error = refusal(answer, self._url)
+            self._least = answer.retry_after
             if isinstance(error, RateLimited | Unavailable):
                 raise Broken(str(error))
             raise error if answer.status < 500 else self._fault(error)
@@ -84,11 +86,12 @@ class Following(Generic[AnyEvent]):
         now = time.monotonic()
         if self._lost is None:
             self._lost = now
+        least, self._least = self._least, 0.0
         if self._progress:
             self._progress = False
             self._delays = RETRY_DELAYS.delays(random.random)
-            return 0.0
-        delay = next(self._delays)
+            return least
+        delay = max(next(self._delays), least)
         if now + delay - self._lost > self._feed.patience:
             raise unreachable(self._url, why)
         return delay

@@ -3,14 +3,16 @@
 There are two kinds of credentials. The installation's secret allows everything. A key belongs to one agency and has a
 role there; for its holder, other agencies do not exist. Both come as `Authorization: Bearer …` or `X-SECRET`; of two
 that differ, the one that is right counts. Browsers cannot send headers with a WebSocket, so a client can exchange its
-credential for a ticket, which is valid for one request within seconds. Without a secret the gateway is open: every
-client that reaches it may do everything.
+credential for a ticket, which opens one live feed within seconds and nothing else: only what says that it is a feed
+(`Follower`, `follower_of`) looks for one. Without a secret the gateway is open: every client that reaches it may do
+everything.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Literal, get_args
 
 import structlog
@@ -30,6 +32,9 @@ from agency.wire import Wire
 from dashboard.gateway.live import STREAM
 from dashboard.gateway.parameters import AgencyId
 from dashboard.gateway.problems import without_paths
+from dashboard.gateway.rates import Limits
+from dashboard.gateway.shares import Shares
+from dashboard.gateway.visit import visit_of
 
 TICKET_SECONDS = 30.0
 
@@ -79,15 +84,9 @@ class Doorkeeper:
     def __init__(self, secret: SecretStr | None) -> None:
         self._secret = None if secret is None else secret.get_secret_value().encode()
 
-    async def who(self, cluster: Cluster, credentials: Sequence[str], ticket: str | None) -> Principal:
-        """The holder of a ticket, or of the first credential that is right. A key limits its holder even if the gateway
-        needs no secret."""
-        if ticket is not None:
-            grant = await cluster.redeem_ticket(ticket)
-            principal = None if grant is None else Principal.model_validate_json(grant)
-            if principal is None or not await self.still_valid(cluster, principal):
-                raise Unauthorized("the ticket is unknown, used or too old: get a new one from POST /tickets")
-            return principal
+    async def who(self, cluster: Cluster, credentials: Sequence[str]) -> Principal:
+        """The holder of the first credential that is right. A key limits its holder even if the gateway needs no
+        secret."""
         refusals: list[Unauthorized] = []
         for credential in credentials:
             try:
@@ -109,9 +108,21 @@ class Doorkeeper:
             raise Unauthorized("that is not the secret")
         return Principal()
 
-    async def issue(self, cluster: Cluster, principal: Principal) -> Ticket:
-        ticket = await cluster.issue_ticket(principal.model_dump_json(), TICKET_SECONDS)
+    async def issue(self, cluster: Cluster, principal: Principal, client: str) -> Ticket:
+        """A ticket of a key or, for the owner, of a client: one holder's tickets never push out another's. Whatever its
+        holder may do, it is a viewer's: feeds need no more."""
+        grant = principal if principal.is_owner else principal.model_copy(update={"role": "viewer"})
+        holder = (principal.agency or "", principal.key or client)
+        ticket = await cluster.issue_ticket(grant.model_dump_json(), TICKET_SECONDS, holder)
         return Ticket(ticket=ticket, expires_at=timestamp(now_ms() + int(1000 * TICKET_SECONDS)))
+
+    async def redeem(self, cluster: Cluster, ticket: str) -> Principal:
+        """Who a ticket was issued to, once."""
+        grant = await cluster.redeem_ticket(ticket)
+        principal = None if grant is None else Principal.model_validate_json(grant)
+        if principal is None or not await self.still_valid(cluster, principal):
+            raise Unauthorized("the ticket is unknown, used or too old: get a new one from POST /tickets")
+        return principal
 
     async def still_valid(self, cluster: Cluster, principal: Principal) -> bool:
         """Whether a principal's key still exists. Open connections ask this often, so it looks at that key only."""
@@ -150,7 +161,8 @@ def credentials(connection: HTTPConnection) -> list[str]:
 
 
 def is_live(connection: HTTPConnection) -> bool:
-    """Whether a request wants live events. Browsers cannot send headers with those, so only they may carry a ticket."""
+    """Whether a request to a feed wants live events. Browsers cannot send headers with those, so they may carry a
+    ticket."""
     return connection.scope["type"] == "websocket" or STREAM in connection.headers.get("accept", "")
 
 
@@ -164,14 +176,33 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
 
 
 async def principal_of(connection: HTTPConnection) -> Principal:
+    """Who is asking, by a credential in a header; a ticket is none."""
     vouched: Principal | None = connection.scope.get(VOUCHED)
     if vouched is not None:
         return vouched
     doorkeeper: Doorkeeper = connection.app.state.doorkeeper
+    return _let_in(connection, await doorkeeper.who(cluster_of(connection), credentials(connection)))
+
+
+async def follower_of(connection: HTTPConnection) -> Principal:
+    """Who wants to follow a live feed, by a ticket or by a credential in a header. For the routes of feeds only."""
     ticket = connection.query_params.get("ticket") if is_live(connection) else None
-    principal = await doorkeeper.who(cluster_of(connection), credentials(connection), ticket)
-    if principal.key is not None:
-        structlog.contextvars.bind_contextvars(key=principal.key)
+    if ticket is None:
+        return await principal_of(connection)
+    doorkeeper: Doorkeeper = connection.app.state.doorkeeper
+    return _let_in(connection, await doorkeeper.redeem(cluster_of(connection), ticket))
+
+
+def _let_in(connection: HTTPConnection, principal: Principal) -> Principal:
+    """Count a request for the key and the agency of its caller, who is known now."""
+    if principal.agency is None or principal.key is None:
+        return principal
+    structlog.contextvars.bind_contextvars(key=principal.key)
+    limits: Limits = connection.app.state.limits
+    limits.key(connection, principal.agency, principal.key)
+    shares: Shares = connection.app.state.shares
+    shares.take(principal.agency)
+    visit_of(connection.scope).ends.append(partial(shares.give_back, principal.agency))
     return principal
 
 
@@ -192,7 +223,18 @@ def may(needed: Role) -> Callable[..., Awaitable[Principal]]:
     return check
 
 
-_ASKED: dict[Callable[..., object], Access] = {principal_of: "any", owner_only: "owner"}
+async def following(agency_id: AgencyId, principal: Annotated[Principal, Depends(follower_of)]) -> Principal:
+    """A dependency of the two routes of live feeds, the only ones that take tickets, besides sockets."""
+    principal.check(agency_id, "viewer")
+    return principal
+
+
+async def _count_heavy(connection: HTTPConnection, principal: Annotated[Principal, Depends(principal_of)]) -> None:
+    limits: Limits = connection.app.state.limits
+    limits.heavy(connection, connection.path_params.get("agency_id", ""), principal.key)
+
+
+_ASKED: dict[Callable[..., object], Access] = {principal_of: "any", following: "viewer", owner_only: "owner"}
 """What each dependency of this module asks for, so that the API's description says of a route what is checked there."""
 
 
@@ -210,11 +252,16 @@ def _calls(dependant: Dependant) -> Iterator[Callable[..., object]]:
 
 
 SCHEMES = (Security(_bearer), Security(_header))
-"""For the OpenAPI document: either of them. Live events also accept a ticket as `?ticket=`."""
+"""For the OpenAPI document: either of them. Live feeds also accept a ticket as `?ticket=`."""
 
 TheCluster = Annotated[Cluster, Depends(cluster_of)]
 Viewer = Depends(may("viewer"))
 Operator = Depends(may("operator"))
 Admin = Depends(may("admin"))
+Heavy = Depends(_count_heavy)
+"""For routes that create something or search, after the role: such requests have rates of their own."""
+
 AnyPrincipal = Annotated[Principal, Depends(principal_of)]
 Owner = Annotated[Principal, Depends(owner_only)]
+OwnerOnly = Depends(owner_only)
+Follower = Annotated[Principal, Depends(following)]

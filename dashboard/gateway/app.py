@@ -12,13 +12,14 @@ from agency.define.system import AgentSystem
 from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.extensions import routers_of
-from dashboard.gateway.guard import Guard, Rates
+from dashboard.gateway.guard import Guard
 from dashboard.gateway.health import HealthCheck
 from dashboard.gateway.leaving import Leaving
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.mounting import mount_path
 from dashboard.gateway.openapi import describe
 from dashboard.gateway.proxies import TrustedProxies
+from dashboard.gateway.rates import Limits
 from dashboard.gateway.routes import (
     agencies,
     blueprints,
@@ -36,6 +37,8 @@ from dashboard.gateway.routes import (
     threads,
 )
 from dashboard.gateway.settings import GatewaySettings
+from dashboard.gateway.shares import Shares, most_connections
+from dashboard.gateway.visit import HEADERS
 
 DESCRIPTION = """\
 Durable multi-agent threads. An agency has blueprints and threads; a thread is one agent's conversation, with one run
@@ -69,7 +72,8 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.state.health = HealthCheck()
     app.state.doorkeeper = Doorkeeper(settings.secret)
     app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
-    app.state.rates = Rates(settings.rate, settings.burst)
+    app.state.limits = Limits(settings)
+    app.state.shares = Shares(most_connections(settings), "requests at work")
     problems.install(app)
     for each in (agencies, blueprints, providers, schedules, spending, overview, inbox, threads, files, shelves, live):
         app.include_router(each.router, dependencies=list(SCHEMES))
@@ -80,16 +84,16 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.include_router(pages.router)
     app.get("/openapi.json", include_in_schema=False)(_document)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
-    if settings.cors_origins:
+    app.add_middleware(Guard, body_bytes=settings.body_bytes)
+    if settings.cors_origins:  # around the guard, so that pages can read its refusals, too
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID", *CONDITIONS],
-            expose_headers=["ETag"],
+            expose_headers=["ETag", "Retry-After", *HEADERS],
         )
     app.add_middleware(Leaving)
-    app.add_middleware(Guard, body_bytes=settings.body_bytes)
     app.add_middleware(TrustedProxies, trusted=settings.trusted_proxies)
     return app
 

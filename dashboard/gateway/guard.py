@@ -2,7 +2,8 @@
 
 Without a secret the gateway trusts every client that reaches it, and every page in a person's browser can reach
 loopback. So it then accepts requests only under its own host names, which defeats DNS rebinding (a foreign page whose
-name resolves to this machine), and refuses sockets and requests that change something from pages of other sites.
+name resolves to this machine), and refuses sockets and requests that change something from pages of other sites: the
+`Origin` of the page is compared with the name that the request is for, whatever else a request says of itself.
 """
 
 from __future__ import annotations
@@ -11,22 +12,21 @@ import http
 import ipaddress
 import re
 import time
-from collections import OrderedDict
 
 import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agency.errors import Forbidden, RateLimited, TooLarge
+from agency.errors import Forbidden, TooLarge
+from dashboard.gateway.access import credentials
 from dashboard.gateway.metrics import LATENCY, REQUESTS
 from dashboard.gateway.mounting import path_in_app
 from dashboard.gateway.problems import as_problem
+from dashboard.gateway.rates import Limits
 from dashboard.gateway.settings import GatewaySettings
+from dashboard.gateway.visit import VISIT, Visit, visit_of
 
 log = structlog.get_logger(__name__)
-
-CLIENTS = 10_000
-"""How many clients' rates are remembered."""
 
 QUIET = ("/healthz", "/metrics")
 """Probes ask these all the time, so they are logged only if they fail."""
@@ -36,40 +36,18 @@ SETTLE = "/settle/"
 
 METHODS = frozenset(http.HTTPMethod)
 
-SIMPLE = ("", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded")
-"""The content types that a page may send to another site without asking first."""
-
 _PATH = re.compile(r"/agency/(?P<agency>[\w-]+)(?:/agent/(?P<thread>[\w-]+))?")
-
-
-class Rates:
-    """A bucket of requests for each client: full at first, filled up at a steady rate."""
-
-    def __init__(self, rate: float, burst: int) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, client: str) -> None:
-        now = time.monotonic()
-        left, at = self._left.pop(client, (float(self._burst), now))
-        left = min(self._burst, left + (now - at) * self._rate)
-        self._left[client] = (max(left - 1, 0.0), now)
-        if len(self._left) > CLIENTS:
-            self._left.popitem(last=False)
-        if left < 1:
-            raise RateLimited(f"more than {self._rate:g} requests a second; try again in a moment")
 
 
 def check_caller(connection: HTTPConnection) -> None:
     """Refuse a client before anything else is looked at: too many requests, a foreign host name, a foreign page."""
     settings: GatewaySettings = connection.app.state.settings
-    rates: Rates = connection.app.state.rates
-    rates.take(connection.client.host if connection.client is not None else "")
+    limits: Limits = connection.app.state.limits
+    limits.client(connection)
     if settings.secret is None:
         _check_address(connection, settings)
         _check_name(connection, settings)
-        _check_page(connection, settings)
+    _check_page(connection, settings)
 
 
 def _check_address(connection: HTTPConnection, settings: GatewaySettings) -> None:
@@ -87,22 +65,32 @@ def _check_name(connection: HTTPConnection, settings: GatewaySettings) -> None:
 
 
 def _check_page(connection: HTTPConnection, settings: GatewaySettings) -> None:
+    """Refuse what a page of another site changes or listens to.
+
+    With a secret, such a page has nothing that the gateway would believe: no browser adds an `Authorization` by itself.
+    A proxy that signs people in may, so a request that shows a credential and of which the browser says that another
+    site made it is refused. Names prove nothing then: some proxies do not pass on the one that they were asked for.
+    """
     origin = connection.headers.get("origin")
     if origin in settings.cors_origins or connection.scope.get("method") in ("GET", "HEAD", "OPTIONS"):
         return
-    site = connection.headers.get("sec-fetch-site")  # which browsers send to https and to localhost only
-    if connection.scope["type"] == "websocket" or (site is None and _is_simple(connection)):
-        foreign = origin is not None and origin.partition("://")[2] != connection.headers.get("host")
+    foreign = connection.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    if settings.secret is None:
+        foreign = foreign or (origin is not None and not _is_of_this_server(origin, connection))
     else:
-        foreign = site not in (None, "none", "same-origin")
+        foreign = foreign and bool(credentials(connection))
     if foreign:
-        raise Forbidden("pages of other sites may not use this server; AGENCY_CORS_ORIGINS names those that may")
+        raise Forbidden(
+            "pages of other sites may not use this server; AGENCY_CORS_ORIGINS names those that may. If this page is "
+            "its own, have the proxy in between pass on the `Host` that it was asked for"
+        )
 
 
-def _is_simple(connection: HTTPConnection) -> bool:
-    """Whether a browser sends this for a page of another site without asking the server first, as CORS has it."""
-    kind = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return connection.scope["method"] == "POST" and kind in SIMPLE
+def _is_of_this_server(origin: str, connection: HTTPConnection) -> bool:
+    """Whether a page comes from here: under the name that its request is for, or that a trusted proxy was asked for."""
+    proxied = connection.headers.get("x-forwarded-host", "").partition(",")[0].strip()
+    names = {connection.headers.get("host", "").lower(), proxied.lower()} - {""}
+    return origin.partition("://")[2].lower() in names
 
 
 def _is_loopback(name: str) -> bool:
@@ -120,6 +108,13 @@ class Guard:
         self._body_bytes = body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[VISIT] = visit = Visit()
+        try:
+            await self._visited(scope, receive, send)
+        finally:
+            visit.end()
+
+    async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -177,7 +172,8 @@ class _CheckedRequest:
             return
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            message["headers"] = [*message.get("headers", []), (b"x-content-type-options", b"nosniff")]
+            added = [(b"x-content-type-options", b"nosniff"), *visit_of(self._scope).headers()]
+            message["headers"] = [*message.get("headers", []), *added]
         await self._send(message)
 
     def _note(self, seconds: float) -> None:

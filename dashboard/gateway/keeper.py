@@ -25,10 +25,10 @@ LINE = "AGENCY_KEPT_LINE"
 AGAIN = 75
 """The exit code of a gateway that wants to be started again."""
 
-TRIES = 8
 RESTARTS = Backoff(first=0.1, longest=10.0)
 """Before a gateway is started again. One that was ready and died is started again after the first delay."""
 
+FAILED = 1
 PR_SET_PDEATHSIG = 1
 
 
@@ -39,14 +39,20 @@ class Keeper:
         self._stopping = False
 
     def run(self) -> int:
-        """Keep a gateway alive until it ends on purpose or fails too often before it is ready; its exit code."""
+        """Keep a gateway alive until it ends on purpose; its exit code. One that fails before any was ready is wrong in
+        itself, and its person is there to read why. After that the keeper tries for ever: what is in the way,
+        such as a full disk, may pass, and a person may be far away."""
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, self._pass_on)
         failures, served = 0, False
         while not self._is_stopping():
-            code, ready = self._serve()
+            try:
+                code, ready = self._serve()
+            except OSError as error:  # no process, memory or descriptor is left for a gateway now
+                print(f"cannot start a gateway: {error.strerror}", file=sys.stderr, flush=True)  # noqa: T201
+                code, ready = FAILED, False
             served, failures = served or ready, 0 if ready else failures + 1
-            if code == 0 or not served or failures > TRIES:
+            if code == 0 or not served:
                 return code if code >= 0 else 128 - code
             if not self._is_stopping():
                 time.sleep(RESTARTS.delay(failures + 1))
@@ -58,12 +64,8 @@ class Keeper:
     def _serve(self) -> tuple[int, bool]:
         """Run one gateway to its end: its exit code, and whether it ever was ready."""
         heard, told = os.pipe()
-        kept = (self._listening.fileno(), told)
-        environment = {**os.environ, SOCKET: str(kept[0]), LINE: str(told)}
-        command = [sys.executable, *sys.orig_argv[1:]]
-        self._child = subprocess.Popen(command, env=environment, pass_fds=kept, process_group=0)
-        os.close(told)
         try:
+            self._child = self._started(told)
             code = self._child.wait()
             os.set_blocking(heard, False)
             try:
@@ -72,6 +74,15 @@ class Keeper:
                 return code, False
         finally:
             os.close(heard)
+
+    def _started(self, told: int) -> subprocess.Popen[bytes]:
+        kept = (self._listening.fileno(), told)
+        environment = {**os.environ, SOCKET: str(kept[0]), LINE: str(told)}
+        command = [sys.executable, *sys.orig_argv[1:]]
+        try:
+            return subprocess.Popen(command, env=environment, pass_fds=kept, process_group=0)
+        finally:
+            os.close(told)
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True

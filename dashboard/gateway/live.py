@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agency.errors import AgencyError, NotFound, RateLimited
 from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
+from dashboard.gateway.shares import Shares
 from dashboard.gateway.streaming import PatientStream
 
 GONE, REVOKED, TOO_SLOW, RESTART = 4404, 4401, 4408, 1012
@@ -51,17 +52,25 @@ class LiveConnections:
     def __init__(self, most: int, beat: float, slow: float) -> None:
         self._most = most
         self._open = 0
+        self._shares = Shares(most, "live connections")
         self.beat = beat
         self.slow = slow
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def place(self, agency: str | None) -> Iterator[None]:
+        """A place for a live connection, of a key of an agency or of the owner."""
         if self._open >= self._most:
             raise RateLimited(f"{self._most} live connections are open, and that is all that this gateway serves")
-        self._open += 1
-        OPEN_FEEDS.set(self._open)
+        self._shares.take(agency)
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._shares.give_back(agency)
+            self._count(-1)
 
-    def __exit__(self, *exception: object) -> None:
-        self._open -= 1
+    def _count(self, more: int) -> None:
+        self._open += more
         OPEN_FEEDS.set(self._open)
 
 
@@ -98,11 +107,16 @@ class LiveStream(StreamingResponse):
     """A source as server-sent events, to a client that may take only so long for each."""
 
     def __init__(
-        self, subscribe: Callable[[], EventSource], connections: LiveConnections, still_valid: StillValid
+        self,
+        subscribe: Callable[[], EventSource],
+        connections: LiveConnections,
+        agency: str | None,
+        still_valid: StillValid,
     ) -> None:
         super().__init__((), media_type=STREAM, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._subscribe = subscribe
         self._connections = connections
+        self._agency = agency
         self._still_valid = still_valid
 
     async def stream_response(self, send: Send) -> None:
@@ -110,7 +124,7 @@ class LiveStream(StreamingResponse):
             async with asyncio.timeout(self._connections.slow):
                 await send(message)
 
-        with self._connections, closing(self._subscribe()) as source:
+        with self._connections.place(self._agency), closing(self._subscribe()) as source:
             self.body_iterator = _as_sent_events(source, self._connections, self._still_valid)
             await super().stream_response(bounded)
 

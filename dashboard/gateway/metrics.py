@@ -19,6 +19,15 @@ OWN = CollectorRegistry()
 REQUESTS = Counter("agency_http_requests", "Requests answered.", ["method", "route", "status"], registry=OWN)
 LATENCY = Histogram("agency_http_request_seconds", "Time to answer a request.", ["method", "route"], registry=OWN)
 OPEN_FEEDS = Gauge("agency_feeds_open", "Live connections, WebSockets and server-sent events.", registry=OWN)
+CONNECTIONS = Gauge("agency_connections_open", "Connections of clients, live ones among them.", registry=OWN)
+CONNECTIONS_CLOSED = Counter(
+    "agency_connections_closed",
+    "Connections that were closed on clients: to make `room` for others, because they were `slow`, or because all were "
+    "at work (`full`).",
+    ["why"],
+    registry=OWN,
+)
+RATE_LIMITED = Counter("agency_rate_limited", "Requests that met a rate, by whose.", ["of"], registry=OWN)
 FEED_LAG = Histogram(
     "agency_feed_lag_seconds",
     "From an event's commit to its leaving for a client that was listening.",

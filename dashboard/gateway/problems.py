@@ -7,6 +7,7 @@ a log id: a stack or a message might hold a secret.
 from __future__ import annotations
 
 import http
+import math
 import re
 import secrets
 from collections.abc import Mapping
@@ -90,7 +91,8 @@ def as_problem(error: Exception) -> JSONResponse:
     """The answer to a request that raised this."""
     match error:
         case AgencyError() if (status := _status(error)) is not None:
-            headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
+            wait = str(max(1, math.ceil(error.retry_after))) if isinstance(error, errors.RateLimited) else "1"
+            headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": wait}, 503: {"Retry-After": "1"}}
             return problem(status, error.code, without_secrets(str(error)), headers.get(status))
         case HTTPException(status_code=404):
             return problem(

@@ -7,6 +7,9 @@ import socket
 from agency.errors import DefinitionError
 from dashboard.gateway.settings import GatewaySettings
 
+BACKLOG = 2_048
+"""Connections that wait in the kernel until they are accepted, also while the gateway starts again."""
+
 SEND_BYTES = 256 * 1024
 """What the kernel buffers for one client that does not read. The default is megabytes, and there may be thousands."""
 
@@ -14,7 +17,7 @@ SEND_BYTES = 256 * 1024
 def listen(settings: GatewaySettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        listening = socket.create_server((settings.host, settings.port), family=family, backlog=2_048)
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         listening.setsockopt(
             socket.IPPROTO_TCP, socket.TCP_NODELAY, 1

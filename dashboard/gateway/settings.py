@@ -33,15 +33,27 @@ class GatewaySettings(BaseSettings):
     body_bytes: Annotated[int, Field(ge=1_024)] = 16 * 1024 * 1024
     """The largest request that is accepted."""
     rate: Annotated[float, Field(gt=0)] = 1_000.0
-    """Requests a second that one client may make, over some time."""
+    """Requests a second that one client's address may make, over some time."""
     burst: Annotated[int, Field(ge=1)] = 5_000
-    """Requests that one client may make at once."""
+    """Requests that one client's address may make at once."""
+    rate_of_key: Annotated[float, Field(gt=0)] = 200.0
+    """Requests a second with one key, over some time; ten times as many at once."""
+    rate_of_agency: Annotated[float, Field(gt=0)] = 500.0
+    """Requests a second with all keys of one agency, over some time; ten times as many at once."""
+    heavy_of_key: Annotated[float, Field(gt=0)] = 50.0
+    """Requests a second with one key that create something or search, over some time; ten times as many at once."""
+    heavy_of_agency: Annotated[float, Field(gt=0)] = 300.0
+    """The same in one agency, with any key or the secret: more than two cores do, unless it is set."""
+    connections: Annotated[int, Field(ge=1)] | None = None
+    """Connections that are served at once, live ones among them; as many as the limit of open files allows unless
+    given."""
     sockets: Annotated[int, Field(ge=1)] = 10_000
     """Live connections that are served at once."""
     beat: Annotated[float, Field(gt=0)] = 15.0
     """Seconds without events after which a live client gets a sign of life; its key is checked again as often."""
     slow: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds that a live client may take for one event before it is disconnected."""
+    """Seconds that a client may take before it is disconnected: for one live event, for a request's first bytes and its
+    head, and for each part of a body or of an answer."""
 
     @field_validator("secret", mode="before")
     @classmethod

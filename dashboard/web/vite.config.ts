@@ -30,7 +30,10 @@ export default defineConfig({
       },
     },
   },
-  server: { proxy: { [API]: { target: GATEWAY, ws: true, changeOrigin: true, rewriteWsOrigin: true } } },
+  // The gateway compares a page's origin with its own name, and this page is the gateway's.
+  server: {
+    proxy: { [API]: { target: GATEWAY, ws: true, changeOrigin: true, headers: { origin: new URL(GATEWAY).origin } } },
+  },
   test: {
     projects: [
       { extends: true, test: { name: "logic", environment: "node", include: ["src/**/*.test.ts"] } },

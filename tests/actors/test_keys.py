@@ -165,6 +165,23 @@ def test_of_too_many_tickets_the_oldest_go() -> None:
     assert len(tickets._held) == 1
 
 
+def test_a_holder_with_too_many_tickets_loses_its_own_oldest() -> None:
+    tickets = Tickets(most=100, each=2)
+    tickets.add("theirs", "grant", 60, ("bakery", "key_1"))
+    for name in "abcd":
+        tickets.add(name, "grant", 60, ("bakery", "key_2"))
+    assert [tickets.take(name) for name in ("theirs", *"abcd")] == ["grant", None, None, "grant", "grant"]
+
+
+def test_an_agency_that_makes_ever_more_keys_for_tickets_loses_its_own() -> None:
+    tickets = Tickets(most=4, each=2)
+    tickets.add("theirs", "grant", 60, ("bakery", "key_1"))
+    for n in range(20):
+        tickets.add(f"t{n}", "grant", 60, ("mill", f"key_{n}"))
+    assert tickets.take("theirs") == "grant"
+    assert [n for n in range(20) if tickets.take(f"t{n}")] == [17, 18, 19]
+
+
 # Readiness.
 
 

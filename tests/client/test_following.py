@@ -128,6 +128,17 @@ def test_a_gateway_that_is_in_trouble_is_asked_again(status: int) -> None:
         follow().opened(Answer(status, {}, b""))
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_it_comes_back_no_sooner_than_the_gateway_wants(status: int) -> None:
+    following = follow()
+    for _ in range(2):  # also at once after events
+        with pytest.raises(Broken) as caught:
+            following.opened(Answer(status, {"retry-after": "7"}, b""))
+        assert following.broken(str(caught.value)) == 7.0
+    following.opened(OPEN)
+    assert following.broken("cut") < 7
+
+
 def test_patience_counts_from_the_last_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)

@@ -28,6 +28,7 @@ def limited(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "AGENCY_CORS_ORIGINS": '["https://shop.example"]',
         "AGENCY_BODY_BYTES": "2000",
         "AGENCY_SOCKETS": "2",
+        "AGENCY_TRUSTED_PROXIES": "127.0.0.1",
     }
     server = Server(gateway.settings, tmp_path_factory.mktemp("limited") / "log", **environment)
     yield server
@@ -155,6 +156,38 @@ def test_what_a_browser_sends_without_asking_first_is_judged_by_the_page_it_come
     assert http.get("/agencies").json() == before
     headers["Origin"] = gateway.url
     assert http.post("/agencies", headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("site", [None, "none", "same-origin", "same-site", "cross-site"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_whatever_changes_something_is_judged_by_the_page_it_comes_from(
+    gateway: Server, http: httpx.Client, agency: str, method: str, site: str | None
+) -> None:
+    """Also where a request says something else of itself, and whatever it carries."""
+    said = {} if site is None else {"Sec-Fetch-Site": site}
+    for origin in ("https://evil.example", "null", f"{gateway.url}.evil.example"):
+        for more in ({}, {"X-SECRET": "any"}, {"X-Forwarded-Host": "evil.example"}):
+            answer = http.request(method, f"/agency/{agency}", json={}, headers={"Origin": origin, **said, **more})
+            assert_problem(answer, 403, "ERR_FORBIDDEN")
+    assert http.get(f"/agency/{agency}").status_code == 200
+
+
+def test_a_page_under_the_name_that_a_trusted_proxy_was_asked_for_is_our_own(limited: Server) -> None:
+    shown = {"Origin": "https://Desk.example", "Sec-Fetch-Site": "same-origin"}
+    with limited.client() as proxy:
+        assert_problem(proxy.post("/agencies", headers=shown), 403, "ERR_FORBIDDEN")
+        assert proxy.post("/agencies", headers={**shown, "X-Forwarded-Host": "desk.example"}).status_code == 201
+
+
+def test_with_a_secret_only_what_a_browser_calls_foreign_is_refused(owner: httpx.Client, guarded: Server) -> None:
+    """A proxy that signs people in adds their credential to what any page has them send."""
+    for site in ("cross-site", "same-site"):
+        answer = owner.post("/agencies", headers={"Origin": "https://evil.example", "Sec-Fetch-Site": site})
+        assert_problem(answer, 403, "ERR_FORBIDDEN")
+    renamed = {"Origin": "https://desk.example", "Sec-Fetch-Site": "same-origin"}  # by a proxy that says no name
+    assert owner.post("/agencies", headers=renamed).status_code == 201
+    with guarded.client() as stranger:
+        assert_problem(stranger.post("/agencies", headers=renamed), 401, "ERR_UNAUTHORIZED")
 
 
 async def test_an_open_gateway_takes_no_sockets_of_pages_of_other_sites(

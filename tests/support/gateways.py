@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -24,8 +25,12 @@ Serve = Callable[..., "Server"]
 class Server:
     """A gateway process, with what it wrote."""
 
-    def __init__(self, settings: Settings, log: Path, *options: str, **environment: str) -> None:
+    def __init__(
+        self, settings: Settings, log: Path, *options: str, files: int | None = None, **environment: str
+    ) -> None:
+        """With `files`, it may have no more open."""
         self.settings = settings
+        self._files = files
         self.log = log
         self._options = options
         self.environment = {"AGENCY_NAMESPACE": settings.namespace, "AGENCY_HIBERNATE_AFTER": "60", **environment}
@@ -36,8 +41,14 @@ class Server:
         command += ["--port", port, "--data-dir", str(self.settings.data_dir), *self._options]
         with self.log.open("ab") as out:
             environment = {**os.environ, **self.environment}
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=out, stderr=out, preexec_fn=self._limit_files
+            )
         self.url = self._until_announced()
+
+    def _limit_files(self) -> None:
+        if self._files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, self._files))
 
     def _until_announced(self) -> str:
         def announced() -> str | None:

@@ -26,7 +26,7 @@ REPEATED = ("kills", "browser")
 OWN_RAY = "own-ray"
 SHARED_RAY = "ray_settings"
 """Who uses Ray without this fixture starts one of its own."""
-TOGETHER = ("chromium", "guarded", "limited", "strict")
+TOGETHER = ("chromium", "guarded", "limited", "rated", "strict")
 """Fixtures whose tests run in one worker, so that what they share is started once."""
 
 

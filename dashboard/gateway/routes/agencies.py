@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, status
 from actors import place_of
 from agency.api import bodies as api
 from agency.api.tenancy import AgencyInfo, KeyInfo, NewKey
-from dashboard.gateway.access import Admin, AnyPrincipal, Owner, TheCluster, Viewer
+from dashboard.gateway.access import Admin, AnyPrincipal, Heavy, OwnerOnly, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import AfterName, AgencyId, KeyId, Limit
 from dashboard.gateway.problems import refusals
@@ -32,8 +32,8 @@ async def list_agencies(
     return api.AgencyPage(agencies=tuple(found), next=place_of(found[-1]) if len(found) == limit else None)
 
 
-@router.post("/agencies", status_code=status.HTTP_201_CREATED, responses=refusals(409))
-async def create_agency(cluster: TheCluster, owner: Owner, body: api.NewAgency | None = None) -> AgencyInfo:
+@router.post("/agencies", status_code=status.HTTP_201_CREATED, dependencies=[OwnerOnly, Heavy], responses=refusals(409))
+async def create_agency(cluster: TheCluster, body: api.NewAgency | None = None) -> AgencyInfo:
     """Create an agency."""
     wanted = body or api.NewAgency()
     agency_id = None if wanted.idempotency_key is None else derived("agc", wanted.idempotency_key)
@@ -69,7 +69,7 @@ async def list_keys(cluster: TheCluster, agency_id: AgencyId, after: AfterName =
 @router.post(
     "/agency/{agency_id}/keys",
     status_code=status.HTTP_201_CREATED,
-    dependencies=[Admin],
+    dependencies=[Admin, Heavy],
     responses=refusals(404, 409),
 )
 async def create_key(cluster: TheCluster, agency_id: AgencyId, body: api.KeyWanted) -> NewKey:

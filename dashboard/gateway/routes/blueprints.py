@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response, status
 
 from agency.api import bodies as api
 from agency.api.resolved import ResolvedBlueprint
-from dashboard.gateway.access import Admin, AnyPrincipal, TheCluster, Viewer
+from dashboard.gateway.access import Admin, AnyPrincipal, Heavy, TheCluster, Viewer
 from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import AfterName, AgencyId, BlueprintName, Limit
 from dashboard.gateway.problems import refusals
@@ -24,7 +24,7 @@ async def list_blueprints(
 
 @router.post(
     "",
-    dependencies=[Admin],
+    dependencies=[Admin, Heavy],
     responses={**refusals(404, 409), 201: {"model": api.SavedBlueprint, "description": "It is new to the agency."}},
 )
 async def put_blueprint(

@@ -13,6 +13,7 @@ from dashboard.gateway.health import HealthCheck
 from dashboard.gateway.metrics import exposition
 from dashboard.gateway.parameters import After
 from dashboard.gateway.problems import refusals, without_paths
+from dashboard.gateway.rates import client_of
 
 router = APIRouter(tags=["installation"])
 
@@ -50,6 +51,7 @@ async def server_log(cluster: TheCluster, owner: Owner, after: After = 0) -> api
 
 @router.post("/tickets", status_code=status.HTTP_201_CREATED, responses=refusals())
 async def issue_ticket(request: Request, cluster: TheCluster, who: AnyPrincipal) -> api.Ticket:
-    """Get a ticket with your rights, valid for one request within 30 seconds: for sockets in browsers."""
+    """Get a ticket, which opens one live feed that you may follow, within 30 seconds: for sockets in browsers. If you
+    have too many that are not used, the oldest of them is gone."""
     doorkeeper: Doorkeeper = request.app.state.doorkeeper
-    return await doorkeeper.issue(cluster, who)
+    return await doorkeeper.issue(cluster, who, client_of(request))

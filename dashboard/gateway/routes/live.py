@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import structlog
-from fastapi import APIRouter, Depends, Header, Query, Request, WebSocket
+from fastapi import APIRouter, Header, Query, Request, WebSocket
 from pydantic import Field
 from starlette.responses import Response
 
@@ -20,7 +20,7 @@ from actors import Cluster
 from actors.address import Address
 from agency.api import bodies as api
 from agency.errors import AgencyError, InvalidInput, NotFound
-from dashboard.gateway.access import Doorkeeper, Principal, TheCluster, cluster_of, is_live, may, principal_of
+from dashboard.gateway.access import Doorkeeper, Follower, Principal, TheCluster, cluster_of, follower_of, is_live
 from dashboard.gateway.guard import check_caller
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.live import (
@@ -55,7 +55,6 @@ LimitOrAll = Annotated[
     int | None, Query(ge=1, le=PAGE, description="The most that a page has. Without it, the answer has all events.")
 ]
 Numbered = tuple[int, str]
-Asking = Annotated[Principal, Depends(may("viewer"))]
 
 
 def _pages(model: type[Any]) -> dict[int | str, dict[str, Any]]:
@@ -72,7 +71,7 @@ def _pages(model: type[Any]) -> dict[int | str, dict[str, Any]]:
 async def thread_events(
     request: Request,
     cluster: TheCluster,
-    who: Asking,
+    who: Follower,
     agency_id: AgencyId,
     thread_id: ThreadId,
     after: After = 0,
@@ -102,7 +101,7 @@ async def thread_events(
 async def agency_events(
     request: Request,
     cluster: TheCluster,
-    who: Asking,
+    who: Follower,
     agency_id: AgencyId,
     after: AfterOrNow = 0,
     limit: LimitOrAll = None,
@@ -147,7 +146,7 @@ def _still_valid(connection: Request | WebSocket, who: Principal) -> StillValid:
 
 
 def _stream(request: Request, who: Principal, subscribe: Callable[[], EventSource]) -> Response:
-    return LiveStream(subscribe, request.app.state.live_connections, _still_valid(request, who))
+    return LiveStream(subscribe, request.app.state.live_connections, who.agency, _still_valid(request, who))
 
 
 # Sockets.
@@ -189,9 +188,9 @@ async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Clus
     connections: LiveConnections = websocket.app.state.live_connections
     try:
         check_caller(websocket)
-        who = await principal_of(websocket)
+        who = await follower_of(websocket)
         who.check(agency_id, "viewer")
-        with connections, closing(await subscribe(cluster_of(websocket))) as source:
+        with connections.place(who.agency), closing(await subscribe(cluster_of(websocket))) as source:
             await websocket.accept()
             why = await over_socket(websocket, source, connections, _still_valid(websocket, who))
             log.info("socket closed", path=websocket.url.path, why=why, **websocket.path_params)

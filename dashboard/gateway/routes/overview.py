@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from agency.api.overview import SearchPage, Statistics, StatisticsBy
-from dashboard.gateway.access import TheCluster, Viewer
+from dashboard.gateway.access import Heavy, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import After, AgencyId
 from dashboard.gateway.problems import refusals
@@ -16,7 +16,7 @@ from dashboard.gateway.problems import refusals
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["usage"])
 
 
-@router.get("/search", dependencies=[Viewer], responses=refusals(404))
+@router.get("/search", dependencies=[Viewer, Heavy], responses=refusals(404))
 async def search(
     cluster: TheCluster,
     agency_id: AgencyId,
@@ -37,7 +37,7 @@ async def search(
     return await cluster.agency(agency_id).search(q, after, limit)
 
 
-@router.get("/statistics", dependencies=[Viewer], responses=refusals(404))
+@router.get("/statistics", dependencies=[Viewer, Heavy], responses=refusals(404))
 async def statistics(
     cluster: TheCluster,
     agency_id: AgencyId,

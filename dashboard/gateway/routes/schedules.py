@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, status
 
 from agency.api import schedule_bodies as api
 from agency.schedules.schedule import ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
-from dashboard.gateway.access import Admin, Operator, Principal, TheCluster, Viewer, may
+from dashboard.gateway.access import Admin, Heavy, Operator, Principal, TheCluster, Viewer, may
 from dashboard.gateway.json_route import json_of
 from dashboard.gateway.parameters import After, AgencyId, Limit, ScheduleId
 from dashboard.gateway.problems import refusals
@@ -25,7 +25,7 @@ async def list_schedules(
     return await cluster.agency(agency_id).schedules(after, limit)
 
 
-@router.post("", status_code=status.HTTP_201_CREATED, dependencies=[Admin], responses=refusals(404, 409))
+@router.post("", status_code=status.HTTP_201_CREATED, dependencies=[Admin, Heavy], responses=refusals(404, 409))
 async def create_schedule(cluster: TheCluster, agency_id: AgencyId, body: api.NewSchedule) -> ScheduleInfo:
     """Create a schedule: `once` at a time, at an `interval`, or by `cron` in a time zone."""
     key = body.idempotency_key
@@ -64,7 +64,7 @@ async def delete_schedule(cluster: TheCluster, agency_id: AgencyId, schedule_id:
 @router.post(
     "/{schedule_id}/run",
     status_code=status.HTTP_201_CREATED,
-    dependencies=[Operator],
+    dependencies=[Operator, Heavy],
     responses=refusals(404, 409),
 )
 async def run_schedule(

@@ -22,7 +22,7 @@ from agency.thread.call_records import CallRecord
 from agency.thread.model_records import ModelCallRecord
 from agency.thread.outside import Settlement
 from agency.thread.views import Accepted, RunEnvelope, RunStatus
-from dashboard.gateway.access import Admin, AnyPrincipal, Operator, TheCluster, Viewer
+from dashboard.gateway.access import Admin, AnyPrincipal, Heavy, Operator, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import After, AgencyId, CallId, Limit, ThreadId
 from dashboard.gateway.problems import refusals
@@ -50,7 +50,12 @@ async def list_threads(
     return api.ThreadPage(agents=page.threads, next=page.next)
 
 
-@router.post("/agents", status_code=status.HTTP_201_CREATED, dependencies=[Operator], responses=refusals(404, 409))
+@router.post(
+    "/agents",
+    status_code=status.HTTP_201_CREATED,
+    dependencies=[Operator, Heavy],
+    responses=refusals(404, 409),
+)
 async def create_thread(
     cluster: TheCluster, agency_id: AgencyId, body: api.NewThread, request: Request
 ) -> ThreadMetadata:
@@ -129,7 +134,7 @@ async def _check_meant(thread: ThreadHandle, body: api.InvokeBody) -> None:
 @router.post(
     "/agent/{thread_id}/fork",
     status_code=status.HTTP_201_CREATED,
-    dependencies=[Operator],
+    dependencies=[Operator, Heavy],
     responses=refusals(404, 409),
 )
 async def fork(

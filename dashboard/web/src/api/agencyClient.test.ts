@@ -32,7 +32,8 @@ class Gateway {
     if (found === undefined) {
       return Response.json({ detail: "there is no such thread", code: "ERR_NOT_FOUND" }, { status: 404 });
     }
-    return Response.json(found() ?? null);
+    const answer = found() ?? null;
+    return answer instanceof Response ? answer : Response.json(answer);
   }
 
   /** The n-th socket, once it was made. */
@@ -115,6 +116,23 @@ test("a refusal ends them with what the gateway said, and a signal ends them wit
   await at.socket(0);
   stop.abort();
   expect(await next).toEqual({ value: undefined, done: true });
+});
+
+test("a gateway that wants to be asked later is", async () => {
+  const at = gateway();
+  const began = performance.now();
+  const info = at.answers["GET /agency/a/agent/t"];
+  const said = { status: 429, headers: { "Retry-After": "1" } };
+  at.answers["GET /agency/a/agent/t"] = () => {
+    if (info) at.answers["GET /agency/a/agent/t"] = info;
+    return Response.json({ detail: "too many requests", code: "ERR_RATE_LIMITED" }, said);
+  };
+  const events = at.client().agency("a").thread("t").events();
+  const next = events.next();
+  (await at.socket(0)).say(1);
+  expect((await next).value?.seq).toBe(1);
+  expect(performance.now() - began).toBeGreaterThan(990);
+  await events.return();
 });
 
 test("a secret goes with every request, and as a ticket with a socket", async () => {

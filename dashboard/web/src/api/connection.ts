@@ -3,7 +3,7 @@
 // Before each opening, the store that uses the connection loads what it needs (`prepare()`) and says where to begin
 // (`address()`, with the number of the last event), so that no event is missed or comes twice. Browsers do not tell why
 // a socket failed, but a failure of `prepare()` does: the gateway is away, which passes, or it has refused, which ends
-// the connection.
+// the connection. It is not asked again sooner than it wants to be.
 
 import { Problem } from "./problem";
 
@@ -99,7 +99,7 @@ export class Connection {
       if (this.#closed) return;
       this.#become(this.problem === null || this.problem.passes ? "waiting" : "ended");
       if (this.status === "ended") return;
-      await this.#wait(delay * (0.75 + Math.random() / 2));
+      await this.#wait(Math.max(delay * (0.75 + Math.random() / 2), 1_000 * (this.problem?.retryAfter ?? 0)));
       delay = Math.min(2 * delay, DELAY_MOST);
     }
   }

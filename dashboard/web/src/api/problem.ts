@@ -1,10 +1,12 @@
 /** What a request was refused with, in words for people. */
 export class Problem extends Error {
-  /** `status` is 0 if no answer came; `code` is the gateway's error code, which never changes. */
+  /** `status` is 0 if no answer came; `code` is the gateway's error code, which never changes; `retryAfter` is in how
+   *  many seconds the gateway wants to be asked again. */
   constructor(
     readonly status: number,
     message: string,
     readonly code: string | null = null,
+    readonly retryAfter = 0,
   ) {
     super(message);
     this.name = "Problem";

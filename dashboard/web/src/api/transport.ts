@@ -117,7 +117,11 @@ export class Transport {
 async function refusal(answer: Response): Promise<Problem> {
   const said = (await answer.json().catch(() => ({}))) as { detail?: string; code?: string };
   const words = said.detail ? sentence(said.detail) : `The gateway answered ${answer.status}.`;
-  return new Problem(answer.status, words, said.code ?? null);
+  return new Problem(answer.status, words, said.code ?? null, seconds(answer.headers?.get("Retry-After")));
+}
+
+function seconds(given: string | null | undefined): number {
+  return given && /^\d+$/.test(given) ? Number(given) : 0;
 }
 
 /** What the gateway may not have yet: null in the place of a 404 or 405. */
