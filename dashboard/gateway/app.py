@@ -84,6 +84,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.include_router(pages.router)
     app.get("/openapi.json", include_in_schema=False)(_document)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
+    app.add_middleware(Leaving)
     app.add_middleware(Guard, body_bytes=settings.body_bytes)
     if settings.cors_origins:  # around the guard, so that pages can read its refusals, too
         app.add_middleware(
@@ -93,7 +94,6 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
             allow_headers=["Authorization", "X-SECRET", "Content-Type", "Last-Event-ID", *CONDITIONS],
             expose_headers=["ETag", "Retry-After", *HEADERS],
         )
-    app.add_middleware(Leaving)
     app.add_middleware(TrustedProxies, trusted=settings.trusted_proxies)
     return app
 
