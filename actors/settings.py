@@ -41,7 +41,7 @@ class Settings(BaseSettings):
     ray_address: str | None = None
     """The cluster to join; else one that this user has started here, else a local one is started."""
     ray_dashboard: bool = False
-    """Start Ray's own dashboard with a local Ray; `ray list actors` needs it, and it takes half a gigabyte."""
+    """Start Ray's own dashboard with a local Ray; `ray list actors` needs it, and it takes a gigabyte."""
     storage: Literal["local", "shared"] = "local"
     """`shared`: `data_dir` is on a file system that all nodes mount, and threads may live on any of them."""
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"

@@ -1,6 +1,6 @@
 """Folders into which only their owner can get, and what other users of this machine can do with a path.
 
-Ray gives whatever it makes the mode 0777. Below a folder of mode 0700 that does no harm: nobody else gets that far.
+Ray gives its folders the mode 0777. Below a folder of mode 0700 that does no harm: other users do not get that far.
 """
 
 from __future__ import annotations

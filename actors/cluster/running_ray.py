@@ -1,8 +1,8 @@
 """The Ray that this user has started on this machine, as by `ray start --head`. No other Ray is joined unasked.
 
-Ray notes its address in a file below a folder that every user can write, and whoever is joined is shown our token and
-runs our hosts. So the note counts only if nobody else can have written it, and what listens at its address only if it
-is a process of ours: the port of a Ray that has ended may be another's by now.
+Ray notes its address in a file below a folder that every user can write, and a Ray that is joined is shown our token
+and runs our hosts. So the note counts only if no other user can have written it, and what listens at its address only
+if it is a process of ours: the port of a Ray that has ended may be another's by now.
 """
 
 from __future__ import annotations
