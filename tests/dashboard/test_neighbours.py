@@ -20,8 +20,8 @@ from tests.support.scripted_system import say
 CROWD = 10
 REQUESTS = 24
 BOUND = 5.0
-"""Seconds that nine of ten requests of a neighbour take at most, on a very busy machine; on a quiet one it is a tenth of
-one. Without turns and pages they take ten and more."""
+"""Seconds that nine of ten requests of a neighbour take at most on a very busy machine, where without turns and pages
+they take ten and more."""
 
 GROWTH = 400 * 1024 * 1024
 PAGE_BYTES = 1_048_576
@@ -108,7 +108,8 @@ async def test_lists_come_in_pages_of_so_many_bytes_without_a_gap(http: httpx.Cl
     for n in range(6):
         large = {"name": f"large-{n}", "prompt": "p" * 262_144, "description": "d" * 200_000}
         assert http.post(f"/agency/{agency}/blueprints", json=large).status_code == 201
-    found, pages, after = list[str](), 0, ""
+    found, pages = list[str](), 0
+    after: str | None = ""
     while after is not None:
         answer = http.get(f"/agency/{agency}/blueprints", params={"after": after})
         assert len(answer.content) < PAGE_BYTES + BLUEPRINT_BYTES
