@@ -33,7 +33,7 @@ def entry(**more: Any) -> Provider:
 
 async def listed(office: LoneAgency) -> list[Blueprint]:
     found: list[Blueprint] = []
-    after = ""
+    after: str | None = ""
     while after is not None:
         page = await office.call("blueprints", after)
         found += page.blueprints

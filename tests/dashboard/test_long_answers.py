@@ -44,6 +44,7 @@ def state(count: int, length: int) -> StateAndRun:
     thread = ThreadMetadata(id="t", agent_type="clerk", created_at="2025-01-01T00:00:00.000Z")
     call = ToolCall(id="c", name="add", args={"deep": [{"a": None, "ü": 1.5}]})
     said = tuple(Message(role="assistant", content="ä" * length, tool_calls=(call,)) for _ in range(count))
+    more: Any = {"files": {f"/{n}.txt": "x" * length for n in range(count)}, "todos": []}
     known = AgentState(
         messages=said,
         tools=(),
@@ -52,8 +53,7 @@ def state(count: int, length: int) -> StateAndRun:
         parent=None,
         agent_type="clerk",
         model="demo",
-        files={f"/{n}.txt": "x" * length for n in range(count)},
-        todos=[],
+        **more,
     )
     return StateAndRun(state=known, run=RunState(run_id="", status="registered", step=0))
 
