@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     """Seconds that a thread waits for a host of its own to start; then it shares one that is ready."""
     hibernate_after: Annotated[float, Field(gt=0)] = 30.0
     """Seconds without anything to do and without a watcher, after which a thread leaves memory."""
-    silent_after: Annotated[float, Field(gt=0)] = 5.0
+    silent_after: Annotated[float, Field(gt=0)] = 6.0
     """Seconds after which a host that does not answer gets nothing new."""
     replace_after: Annotated[float, Field(gt=0)] = 30.0
     """Seconds after which a host that does not answer is ended, and its threads go on elsewhere."""

@@ -8,7 +8,8 @@ Threads are spread first and then share hosts. The rules, in this order:
    takes too long (`spread_within`): a thread that has to answer is better off in company than waiting.
 
 A host that is silent gets no thread. Another one may be started in its place, beyond the budget, but only half as many
-again: a machine on which all hosts are slow must not start ever more of them.
+again: a machine on which all hosts are slow must not start ever more of them. For the same reason, one empty host that
+answers is enough on a node with silent ones.
 
 A thread that must be alone gets an empty host, or a new one beyond the budget, which is given back when it leaves. A
 host becomes `dedicated` when such a thread enters, and never takes another one.
@@ -93,8 +94,10 @@ class Placement:
         """The nodes that need one more host to have their warm ones, once for each."""
         wanted = []
         for node, budget in self._open_nodes():
-            empty = sum(not slot.threads and not slot.silent for slot in self._shared_on(node))
-            wanted += [node] * min(self._warm - empty, self._room_on(node, budget))
+            shared = self._shared_on(node)
+            empty = sum(not slot.threads and not slot.silent for slot in shared)
+            warm = min(1, self._warm) if any(slot.silent for slot in shared) else self._warm
+            wanted += [node] * min(warm - empty, self._room_on(node, budget))
         return wanted
 
     def to_stop(self, before: float) -> list[HostSlot]:

@@ -159,12 +159,17 @@ class Hotel(RuleBasedStateMachine):
         self.count += 1
         address = Address("bakery", f"t{self.count}")
         room = self.placement.choose(alone=alone)
+        if room is None and not alone and self.placement.node_below_budget() is None:
+            assert all(each.silent for each in self.shared()), "it waits only if no host answers"
+            return
         if room is None:
             node = self.placement.node_below_budget() or self.placement.least_busy_node()
             assert node is not None
             room = self.start(node)
         else:
-            was_empty, empties = not room.threads, [each for each in self.shared() if not each.threads]
+            assert not room.silent
+            answering = [each for each in self.shared() if not each.silent]
+            was_empty, empties = not room.threads, [each for each in answering if not each.threads]
             assert was_empty or not empties, "it shares though a host is empty"
             assert was_empty or self.placement.node_below_budget() is None, "it shares though there is room for a host"
         self.homes[address] = self.placement.enter(room, address, alone=alone)
@@ -185,14 +190,22 @@ class Hotel(RuleBasedStateMachine):
         if self.rooms:
             list(self.rooms.values())[which % len(self.rooms)].ready = True
 
+    @rule(which=st.integers(0, 1_000))
+    def fall_silent_or_answer_again(self, which: int) -> None:
+        if self.rooms:
+            room = list(self.rooms.values())[which % len(self.rooms)]
+            room.silent = not room.silent
+
     @rule()
     def refill(self) -> None:
         for node in self.placement.to_start():
             self.start(node)
         for node, budget in self.placement.budgets.items():
             shared = [room for room in self.shared() if room.node == node]
-            empty = sum(not room.threads for room in shared)
-            assert empty >= self.warm or len(shared) == budget
+            empty = sum(not room.threads and not room.silent for room in shared)
+            silent = sum(room.silent for room in shared)
+            warm = min(1, self.warm) if silent else self.warm
+            assert empty >= warm or len(shared) >= budget + min(silent, max(1, budget // 2))
         assert self.placement.to_start() == []
 
     @rule()
@@ -201,16 +214,16 @@ class Hotel(RuleBasedStateMachine):
             assert not room.threads
             self.stop(room)
         for node in self.placement.budgets:
-            ready = [room for room in self.shared() if room.node == node and room.ready and not room.threads]
-            assert len(ready) <= self.warm
+            here = [room for room in self.shared() if room.node == node and not room.silent]
+            assert sum(room.ready and not room.threads for room in here) <= self.warm
 
     def shared(self) -> list[HostSlot]:
         return [room for room in self.rooms.values() if room.role == "shared"]
 
     @invariant()
-    def shared_hosts_never_exceed_the_budget(self) -> None:
+    def shared_hosts_never_exceed_the_budget_by_more_than_half_for_silent_ones(self) -> None:
         for node, budget in self.placement.budgets.items():
-            assert sum(room.node == node for room in self.shared()) <= budget
+            assert sum(room.node == node for room in self.shared()) <= budget + max(1, budget // 2)
 
     @invariant()
     def who_must_be_alone_is_alone(self) -> None:
