@@ -78,8 +78,8 @@ def test_an_agency_that_is_not_there_has_what_all_have(settings: Settings) -> No
 
 
 def test_entries_that_the_owner_has_not_set_are_guarded(tmp_path: Path) -> None:
-    outgoing = {"keys": {"AGENCY_KEY_X": KeyRule(agencies=("*",))}, "private_hosts": ("localhost:9",)}
-    settings = Settings(system="shop:system", data_dir=tmp_path, **outgoing)
+    keys = {"AGENCY_KEY_X": KeyRule(agencies=("*",))}
+    settings = Settings(system="shop:system", data_dir=tmp_path, keys=keys, private_hosts=("localhost:9",))
     info = AgencyInfo(id="bakery", name="Bakery", created_at=AT)
     store = AgencyStore.open(Files(tmp_path).of(Address("bakery")), LOCAL, info)
     store.put_provider("owners", MINE, AT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from actors.settings import settings
 from agency import DefinitionError
@@ -83,6 +83,7 @@ def test_the_setting_is_json_and_its_mistakes_are_told(monkeypatch: pytest.Monke
 
 def test_sections_are_those_of_whoever_gets_the_value() -> None:
     """An agent that a section defines has sections of its own."""
-    inner = {"crm": {"key": KEY}, "quiet": {"n": 1}}
-    config = {"mail": {"to": [{"key": KEY}]}, "subagents": {"agents": [{"name": "a", "config": inner}]}, "plain": {}}
+    inner: dict[str, JsonValue] = {"crm": {"key": KEY}, "quiet": {"n": 1}}
+    agents: list[JsonValue] = [{"name": "a", "config": inner}]
+    config: dict[str, JsonValue] = {"mail": {"to": [{"key": KEY}]}, "subagents": {"agents": agents}, "plain": {}}
     assert list(sections_in(config)) == [("mail", config["mail"]), ("crm", inner["crm"])]
