@@ -7,13 +7,13 @@ from pydantic import JsonValue, ValidationError
 
 from actors.settings import settings
 from agency import DefinitionError
-from agency.key_rules import KeyRule, Outgoing, sections_in
+from agency.key_rules import KeyRule, OutgoingRules, sections_in
 
 KEY = "env:AGENCY_KEY_X"
 
 
-def outgoing(*hosts: str, agencies: tuple[str, ...] = ("agc_1",), middleware: tuple[str, ...] = ()) -> Outgoing:
-    return Outgoing(keys={"AGENCY_KEY_X": KeyRule(agencies=agencies, hosts=hosts, middleware=middleware)})
+def outgoing(*hosts: str, agencies: tuple[str, ...] = ("agc_1",), middleware: tuple[str, ...] = ()) -> OutgoingRules:
+    return OutgoingRules(keys={"AGENCY_KEY_X": KeyRule(agencies=agencies, hosts=hosts, middleware=middleware)})
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_key_is_for_agencies() -> None:
     at = "https://api.openai.com/v1"
     assert outgoing("api.openai.com", agencies=("*",)).refuses_at("agc_2", KEY, at) is None
     told = outgoing("api.openai.com").refuses_at("agc_2", KEY, at)
-    assert told == Outgoing().refuses_at("agc_2", KEY, at)
+    assert told == OutgoingRules().refuses_at("agc_2", KEY, at)
     assert told is not None and '{"AGENCY_KEY_X":{"agencies":["agc_2"],"hosts":["api.openai.com"]}}' in told
     assert outgoing("api.openai.com").refuses_in("agc_1", KEY, "crm") is not None
     assert outgoing(middleware=("crm",)).refuses_in("agc_1", KEY, "crm") is None
@@ -65,7 +65,7 @@ def test_the_setting_is_json_and_its_mistakes_are_told(monkeypatch: pytest.Monke
     monkeypatch.setenv("AGENCY_KEYS", '{"AGENCY_KEY_X": {"agencies": ["agc_1"], "hosts": ["api.openai.com"]}}')
     assert settings(system="a:b").outgoing == outgoing("api.openai.com")
     monkeypatch.setenv("AGENCY_KEYS", "")
-    assert settings(system="a:b").outgoing == Outgoing()
+    assert settings(system="a:b").outgoing == OutgoingRules()
     for wrong in (
         '{"OPENAI_API_KEY": {"agencies": ["*"]}}',
         '{"AGENCY_KEY_X": {"agencies": []}}',

@@ -9,7 +9,7 @@ from genai_prices import Usage as Counted
 from genai_prices import calc_price
 
 from agency import Usage
-from agency.key_rules import Outgoing
+from agency.key_rules import OutgoingRules
 from agency.models.interface import Described
 from agency.models.providers import STOCK, open_provider
 from agency.models.providers.entry import GuardedProvider, Price, Provider
@@ -120,7 +120,7 @@ def test_a_public_address_is_not_private(address: str) -> None:
 
 
 def of_agency(**fields: Any) -> float | None:
-    entry = GuardedProvider.model_validate({"api": "openai", "agency": "agc_1", "outgoing": Outgoing(), **fields})
+    entry = GuardedProvider.model_validate({"api": "openai", "agency": "agc_1", "outgoing": OutgoingRules(), **fields})
     return cost(entry, "gpt-4o")
 
 
