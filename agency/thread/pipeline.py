@@ -101,8 +101,8 @@ class Pipeline:
         process: ProcessOpenings,
         check_secret: CheckSecret,
     ) -> None:
-        """`middleware` come with their validated configuration, `tools` are those that the agent's tags select. What the
-        agency wants to be asked about is `policy`, as it is now; `shelves` outlive its threads."""
+        """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
+        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
         self._configs = {mw.name: config for mw, config in middleware}
         self.lookups = Lookups(blueprint, {mw.name: mw for mw, _ in middleware}, check_secret)
         self._secrets = {mw.name: self.lookups.of_middleware(mw, config) for mw, config in middleware}
