@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agency.define.system import AgentSystem
-from agency.key_rules import FOR_AGENCIES, Outgoing
+from agency.key_rules import FOR_AGENCIES, OutgoingRules
 from agency.models.providers.entry import Provider
 from agency.models.providers.hosts import HOSTS
 from agency.secrets import Secret
@@ -43,13 +43,13 @@ def fingerprint(
     folders: Sequence[str],
     providers: Mapping[str, Provider],
     variables: Mapping[str, str],
-    outgoing: Outgoing,
+    outgoing: OutgoingRules,
 ) -> str:
     """A name for what hosts would run, the same as long as that is: the code, the settings' providers, the keys and
     who may use them where."""
     digest = hashlib.sha256(repr(sorted(variables.items())).encode())
     digest.update(repr(sorted(providers.items())).encode())
-    if outgoing != Outgoing():
+    if outgoing != OutgoingRules():
         digest.update(outgoing.model_dump_json().encode())
     for name, path in sorted(_sources(reference.partition(":")[0], folders).items()):
         digest.update(f"\0{name}\0".encode() + path.read_bytes())

@@ -15,7 +15,7 @@ from agency.define.system import AgentSystem
 from agency.define.system import load_system as load
 from agency.errors import DefinitionError
 from agency.guarded.addresses import PrivateHostText
-from agency.key_rules import KeyName, KeyRule, Outgoing
+from agency.key_rules import KeyName, KeyRule, OutgoingRules
 from agency.messages import MESSAGE_CHARS
 from agency.models.providers.entry import Provider, ProviderName
 from agency.shelves.local import TOTAL_BYTES
@@ -139,9 +139,9 @@ class Settings(BaseSettings):
         return FileLimits(each=self.file_bytes, most=self.files_most, together=self.files_bytes)
 
     @property
-    def outgoing(self) -> Outgoing:
+    def outgoing(self) -> OutgoingRules:
         """What agencies may reach, and with which keys."""
-        return Outgoing(keys=self.keys, private_hosts=self.private_hosts)
+        return OutgoingRules(keys=self.keys, private_hosts=self.private_hosts)
 
     @property
     def files(self) -> Storage:

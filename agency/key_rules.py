@@ -59,7 +59,7 @@ class KeyRule(Wire):
     """The sections of `config` in which blueprints may refer to it: that middleware decides where it goes."""
 
 
-class Outgoing(Wire):
+class OutgoingRules(Wire):
     """What agencies may reach, and with which keys."""
 
     keys: Mapping[str, KeyRule] = {}

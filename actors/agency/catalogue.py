@@ -28,7 +28,7 @@ from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptions
 from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
-from agency.guarded.addresses import Guard, Refused
+from agency.guarded.addresses import AddressGuard, Refused
 from agency.key_rules import FOR_AGENCIES, sections_in
 from agency.models.providers.entry import GuardedProvider, Provider, ProviderName
 from agency.secrets import NoSecret, named_in
@@ -92,7 +92,7 @@ class Catalogue:
         """Refuse an address that agencies may not reach, and keys that this one may not use there."""
         outgoing = self._context.settings.outgoing
         try:
-            Guard(outgoing.private_hosts).check_url(entry.address)
+            AddressGuard(outgoing.private_hosts).check_url(entry.address)
             GuardedProvider(**dict(entry), agency=self._context.id, outgoing=outgoing).check_keys()
         except (Refused, NoSecret) as error:
             raise InvalidInput(str(error)) from error

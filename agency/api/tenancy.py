@@ -19,8 +19,8 @@ KeyRole = Literal["viewer", "operator", "admin"]
 
 
 Layer = Literal["owner", "agency"]
-"""Who has set something: the holder of the installation's secret (on a server without one, whoever shows no key), or an
-admin of the agency, by a key. What the owner sets is a ceiling: an agency can make it tighter and never looser."""
+"""Who has set something: the holder of the installation's secret (on a server without one, every client that shows no
+key), or an admin of the agency, by a key. What the owner sets is a ceiling: an agency can tighten it, never loosen."""
 
 Set = TypeVar("Set")
 

@@ -1,5 +1,5 @@
 """HTTP to addresses that an agency's people have written down: which addresses may be reached (`addresses.py`), and a
 client that reaches no others (`client.py`).
 
-Whoever asks a server that the operator has not chosen asks it through here.
+Servers that the operator has not chosen are asked through here.
 """

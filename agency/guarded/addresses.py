@@ -86,7 +86,7 @@ PrivateHostText = Annotated[str, AfterValidator(_readable)]
 """A private place as the operator writes it."""
 
 
-class Guard:
+class AddressGuard:
     def __init__(self, private_hosts: Iterable[str] = ()) -> None:
         self._private = tuple(PrivateHost.read(text) for text in private_hosts)
 

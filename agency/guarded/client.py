@@ -14,7 +14,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpcore2
 import httpx2
 
-from agency.guarded.addresses import Guard, Refused
+from agency.guarded.addresses import AddressGuard, Refused
 
 ANSWER_BYTES = 64 * 1024 * 1024
 _LIMITS = httpx2.Limits(max_connections=1_000, keepalive_expiry=30.0)
@@ -23,7 +23,7 @@ SocketOptions = Iterable[tuple[int, int, int] | tuple[int, int, bytes | bytearra
 
 
 def guarded_client(
-    guard: Guard, *, limits: httpx2.Limits = _LIMITS, answer_bytes: int = ANSWER_BYTES
+    guard: AddressGuard, *, limits: httpx2.Limits = _LIMITS, answer_bytes: int = ANSWER_BYTES
 ) -> httpx2.AsyncClient:
     """A client of one event loop. An answer of more than so many bytes is not read to its end, but `Refused`."""
     return httpx2.AsyncClient(
@@ -35,7 +35,7 @@ def guarded_client(
 
 
 class _GuardedTransport(httpx2.AsyncHTTPTransport):
-    def __init__(self, guard: Guard, limits: httpx2.Limits, answer_bytes: int) -> None:
+    def __init__(self, guard: AddressGuard, limits: httpx2.Limits, answer_bytes: int) -> None:
         super().__init__(limits=limits)
         self._answer_bytes = answer_bytes
         self._pool = httpcore2.AsyncConnectionPool(
@@ -79,7 +79,7 @@ class _Bounded(httpx2.AsyncByteStream):
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Where the client's connections are made, all of them."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
         self._inner = httpcore2.AnyIOBackend()
 

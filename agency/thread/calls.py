@@ -192,7 +192,7 @@ class CallRunner:
 
     def _declared_by(self, tool: Tool) -> Declared:
         if (known := self._declared.get(tool.name)) is None:
-            known = self._declared[tool.name] = self._pipeline.declared_by(tool)
+            known = self._declared[tool.name] = self._pipeline.lookups.of_tool(tool, self._pipeline.owner_of(tool.name))
         return known
 
     async def _invoke(self, tool: Tool, args: JsonValue, context: ToolContext, timeout: float | None) -> CallOutcome:

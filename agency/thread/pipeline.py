@@ -30,10 +30,11 @@ from agency.errors import AgencyError, DefinitionError, HookFailed, InvalidInput
 from agency.events import ToolType
 from agency.messages import ToolCall
 from agency.metadata import ThreadMetadata
-from agency.secrets import Declared, Secret, free_of_secrets, has_secrets, without_secrets
+from agency.secrets import free_of_secrets, has_secrets, without_secrets
 from agency.shelves.interface import ShelfStore
 from agency.store.draft import Draft
 from agency.thread.doing import Doing
+from agency.thread.lookups import CheckSecret, Lookups
 from agency.thread.openings import UNAVAILABLE, ProcessOpenings, ThreadOpenings
 from agency.thread.risk import RiskWatch
 from agency.thread.workers import is_ours, what_failed
@@ -100,15 +101,14 @@ class Pipeline:
         policy: Callable[[], Policy],
         shelves: Callable[[], ShelfStore],
         process: ProcessOpenings,
-        check_secret: Callable[[Blueprint, str, Secret], None],
+        check_secret: CheckSecret,
         file_limits: FileLimits = FILE_LIMITS,
     ) -> None:
         """`middleware` come with their validated configuration, `tools` are those that the agent's tags select,
-        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads;
-        `check_secret` refuses what configurations may not refer to."""
+        `policy` is what the agency wants to be asked about, as it is now, `shelves` what outlives its threads."""
         self._configs = {mw.name: config for mw, config in middleware}
-        self._check_secret = check_secret
-        self._secrets = {mw.name: self._checked(mw, declared_by(mw, config)) for mw, config in middleware}
+        self.lookups = Lookups(blueprint, {mw.name: mw for mw, _ in middleware}, check_secret)
+        self._secrets = {mw.name: self.lookups.of_middleware(mw, config) for mw, config in middleware}
         self._registrars = {mw.name: functools.partial(self._register, mw) for mw, _ in middleware}
         self._owners: dict[str, str] = {}  # of the tools that middleware have registered
         self._told: set[tuple[str, str]] = set()  # of which middleware each run was told that it is not open
@@ -139,21 +139,6 @@ class Pipeline:
     @property
     def agent(self) -> str:
         return self._blueprint.name
-
-    def _checked(self, mw: AnyMiddleware, declared: Declared) -> Declared:
-        """The secrets of a middleware, or of a tool that it has registered. Those that its code names are its own."""
-        named = frozenset(mw.secrets.values())
-
-        def check(reference: Secret) -> None:
-            if reference not in named:
-                self._check_secret(self._blueprint, mw.name, reference)
-
-        return replace(declared, check=check)
-
-    def declared_by(self, tool: Tool) -> Declared:
-        """The secrets that a tool may look up."""
-        owner = next((mw for mw in self.middleware if mw.name == self._owners.get(tool.name)), None)
-        return declared_by(tool) if owner is None else self._checked(owner, declared_by(tool))
 
     def owner_of(self, tool: str) -> str | None:
         """The middleware that has registered a tool, if one has."""

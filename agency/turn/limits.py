@@ -14,7 +14,7 @@ from agency.messages import Message
 from agency.spending import NOTHING_SPENT, add_costs
 from agency.turn.actions import Action, RepeatTurn, Say
 from agency.turn.effects import LimitsLifted
-from agency.turn.state import Ended, Exhausted, TurnCheckpoint
+from agency.turn.state import Ended, Exhausted, RunCeiling, TurnCheckpoint
 
 LAST_TURN = (
     "You have used all the turns of this run. Do not call any tool. "
@@ -77,6 +77,12 @@ def begin_turn(m: TurnCheckpoint) -> list[Action]:
         return []
     m.grace = True
     return [Say((Message(role="system", content=LAST_TURN, origin="limits"),))]
+
+
+def lower(m: TurnCheckpoint, ceiling: RunCeiling | None) -> None:
+    """Take over a ceiling that may have been set while the run was at work."""
+    if ceiling is not None:
+        m.limits = ceiling.over(m.limits)
 
 
 def lift(m: TurnCheckpoint, given: LimitsLifted) -> list[Action]:

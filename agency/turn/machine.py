@@ -287,8 +287,7 @@ class TurnMachine(TurnView):
         self._m.children = given.children
         self._m.compacted = self._m.compacted or given.compacted
         chain.note_skipped(self._m, given.surface)
-        if given.ceiling is not None:
-            self._m.limits = given.ceiling.over(self._m.limits)
+        limits.lower(self._m, given.ceiling)
         if (code := limits.exhausted_by(self._m)) is not None:
             self._exhaust(code)
         else:

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from agency.define.system import AgentSystem, load_system
 from agency.errors import AgencyError, DefinitionError
+from agency.key_rules import FOR_AGENCIES, SETTING, KeyRule
 from agency.models.providers import STOCK_KEYS
 from agency.models.providers.entry import Provider, sent_secret
 from agency.models.providers.hosts import HOSTS
@@ -119,6 +120,9 @@ def examine(data_dir: Path, reference: str, ray_address: str | None) -> Iterator
             yield found
     for name, entry in entries.items():
         yield provider_keys(name, entry)
+    for variable in sorted(name for name in os.environ if name.startswith(FOR_AGENCIES)):
+        if f"env:{variable}" not in system.references:
+            yield agency_key(variable, wanted.keys.get(variable))
     for name, agent in system.agents.items():
         if risky := system.risky_tools(agent):
             yield unattended(name, risky)
@@ -315,6 +319,17 @@ def provider_keys(name: str, entry: Provider) -> Finding:
         except NoSecret as error:
             return Finding(what=what, state="warning", found=str(error), to_do=f"its models need {reference}")
     return Finding(what=what, state="ok", found=entry.base_url or f"{entry.api}, at its own address")
+
+
+def agency_key(variable: str, rule: KeyRule | None) -> Finding:
+    """Which agencies may use a variable that is for agencies, and where."""
+    if rule is None:
+        rules = f'{{"{variable}": {{"agencies": ["agc_…"], "hosts": ["api.openai.com"]}}}}'
+        todo = f"say which agencies may use it, and where: {SETTING}='{rules}'"
+        return Finding(what=variable, state="warning", found="set, and no agency may use it", to_do=todo)
+    where = [*rule.hosts, *(f"config.{section}" for section in rule.middleware)]
+    found = f"for {', '.join(rule.agencies)}, at {', '.join(where) or 'no host'}"
+    return Finding(what=variable, state="ok", found=found)
 
 
 def unattended(agent: str, risky: tuple[str, ...]) -> Finding:

@@ -15,8 +15,9 @@ from actors.agency.store import AgencyStore
 from agency import RunEnvelope, WrongState
 from agency.api.tenancy import Budget
 from agency.store.sqlite import LOCAL
+from agency.turn.state import RunCeiling
 from tests.support.clusters import Install, asleep, directory_of
-from tests.support.scripted_system import calls, noting, say, script, task
+from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
 CALL = 15
@@ -257,3 +258,20 @@ async def test_an_agency_that_dies_right_after_its_budget_was_raised_still_tells
     store.close()
     cluster = await install()
     assert (await settled(cluster.agency(agency.id).thread(thread.id))).data == "done"
+
+
+@pytest.mark.kills
+async def test_a_ceiling_whose_agency_dies_before_it_has_told_the_hosts_holds_for_runs_at_work(
+    install: Install, ledger: Path
+) -> None:
+    cluster = await install()
+    agency = await cluster.create_agency("bakery")
+    thread = await agency.create_thread("broker", script(calls(holding(ledger, "x")), say("never")))
+    await eventually(lambda: "begin:x" in ledger.read_text())
+    store = AgencyStore.open(Files(cluster.settings.data_dir).of(Address(agency.id)), LOCAL)
+    store.set_layer(RunCeiling(tokens=CALL), "owner")  # as if it had done no more than that
+    store.close()
+    os.kill(directory_of(cluster), signal.SIGKILL)
+    assert (await agency.ceiling()).tokens == CALL  # the next directory has begun, and has asked the hosts
+    let_go(ledger, "x")
+    assert (await paused(thread)).errors[0].code == "ERR_TOKEN_LIMIT"

@@ -8,7 +8,7 @@ import pytest
 
 from actors import build
 from agency import AgentSystem
-from agency.key_rules import KeyRule, Outgoing
+from agency.key_rules import KeyRule, OutgoingRules
 from agency.models.providers.entry import Provider
 
 FILES = {
@@ -31,10 +31,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-NOTHING = Outgoing()
+NOTHING = OutgoingRules()
 
 
-def fingerprint(folder: Path, outgoing: Outgoing = NOTHING, **providers: Provider) -> str:
+def fingerprint(folder: Path, outgoing: OutgoingRules = NOTHING, **providers: Provider) -> str:
     variables = build.environment(build.references(AgentSystem("demo:default"), providers))
     return build.fingerprint("shop:system", (str(folder / "missing"), str(folder)), providers, variables, outgoing)
 
@@ -86,6 +86,6 @@ def test_a_changed_provider_of_the_settings_is_seen(folder: Path) -> None:
 
 def test_what_agencies_may_use_their_keys_for_is_seen(folder: Path) -> None:
     rule = KeyRule(agencies=("agc_1",), hosts=("api.openai.com",))
-    found = {fingerprint(folder), fingerprint(folder, Outgoing(keys={"AGENCY_KEY_X": rule}))}
-    found.add(fingerprint(folder, Outgoing(private_hosts=("localhost:11434",))))
+    found = {fingerprint(folder), fingerprint(folder, OutgoingRules(keys={"AGENCY_KEY_X": rule}))}
+    found.add(fingerprint(folder, OutgoingRules(private_hosts=("localhost:11434",))))
     assert len(found) == 3

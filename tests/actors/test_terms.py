@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from actors import Settings
 from actors.address import Address, Files
-from actors.agency.store import AgencyStore
+from actors.agency.store import STEPS, AgencyStore
 from actors.host.terms import TermsCache
-from agency.api.tenancy import AgencyInfo, Budget
-from agency.models.providers.entry import Provider
+from agency.api.tenancy import AgencyInfo, Budget, Layers
+from agency.approvals.rules import Policy, Rule
+from agency.key_rules import KeyRule
+from agency.models.providers.entry import GuardedProvider, Provider
 from agency.store.sqlite import LOCAL
+from agency.turn.state import RunCeiling
 
 AT = "2025-01-01T00:00:00.000Z"
 COMMON, MINE = (Provider(api="openai", base_url=f"http://localhost/{name}") for name in ("common", "mine"))
@@ -70,3 +75,47 @@ def test_what_cannot_be_read_now_is_not_taken_for_an_answer(settings: Settings, 
 def test_an_agency_that_is_not_there_has_what_all_have(settings: Settings) -> None:
     found = TermsCache(settings).of("nobody")
     assert (found.providers, found.budgeted) == ({"common": COMMON}, False)
+
+
+def test_entries_that_the_owner_has_not_set_are_guarded(tmp_path: Path) -> None:
+    keys = {"AGENCY_KEY_X": KeyRule(agencies=("*",))}
+    settings = Settings(system="shop:system", data_dir=tmp_path, keys=keys, private_hosts=("localhost:9",))
+    info = AgencyInfo(id="bakery", name="Bakery", created_at=AT)
+    store = AgencyStore.open(Files(tmp_path).of(Address("bakery")), LOCAL, info)
+    store.put_provider("owners", MINE, AT)
+    store.put_provider("admins", MINE, AT, "agency")
+    store.close()
+    found = TermsCache(settings).of("bakery").providers
+    assert found["owners"] == MINE
+    assert found["admins"] == GuardedProvider(**dict(MINE), agency="bakery", outgoing=settings.outgoing)
+
+
+def test_both_layers_are_in_effect(settings: Settings, store: AgencyStore) -> None:
+    store.set_layer(Budget(tokens=5), "agency")
+    store.set_layer(RunCeiling(turns=9, tokens=3), "owner")
+    store.set_layer(RunCeiling(turns=4), "agency")
+    store.set_layer(Policy(rules=(Rule(tool="charge", risk="high"),)), "owner")
+    store.set_layer(Policy(rules=(Rule(tool="note", risk="high"),)), "agency")
+    found = TermsCache(settings).of("bakery")
+    assert (found.budgeted, found.ceiling) == (True, RunCeiling(turns=4, tokens=3))
+    assert [rule.tool for rule in found.policy.rules] == ["charge", "note"]
+
+
+def test_a_file_that_this_release_has_not_opened_yet_has_its_terms(settings: Settings, store: AgencyStore) -> None:
+    """A host may read it before its agency is awake, and must not take it for one that has set nothing."""
+    path = Files(settings.data_dir).of(Address("bakery"))
+    store.put_provider("mine", MINE, AT)
+    store.set_layer(Policy(rules=(Rule(risk="high"),)), "owner")
+    store.set_layer(Budget(tokens=1), "owner")
+    store.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("ALTER TABLE providers DROP COLUMN set_by")
+        db.execute("ALTER TABLE blueprints DROP COLUMN vouched")
+        db.execute(f"PRAGMA user_version = {len(STEPS) - 1}")
+    terms = TermsCache(settings).of("bakery")
+    assert (terms.budgeted, len(terms.policy.rules)) == (True, 1)
+    assert isinstance(terms.providers["mine"], GuardedProvider)
+    again = AgencyStore.open(path, LOCAL)
+    assert [(each.name, each.set_by) for each in again.providers()] == [("mine", "agency")]
+    assert again.layers(Budget) == Layers(owner=Budget(tokens=1), agency=Budget())
+    again.close()

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any, get_args
 
 import pytest
+from pydantic import JsonValue
 
 from agency.approvals.ceilings import layered, milder
 from agency.approvals.rules import NO_POLICY, Policy, Rule
@@ -15,8 +16,8 @@ from agency.turn.state import NO_CEILING, Limits, RunCeiling
 
 CALL = ToolCall(id="c1", name="charge", args={"cents": 500})
 RANKS = {None: -1, "low": 0, "medium": 1, "high": 2}
-LARGE = {"properties": {"cents": {"minimum": 100}}}
-SMALL = {"properties": {"cents": {"maximum": 99}}}
+LARGE: dict[str, JsonValue] = {"properties": {"cents": {"minimum": 100}}}
+SMALL: dict[str, JsonValue] = {"properties": {"cents": {"maximum": 99}}}
 
 OWNERS = [
     (),

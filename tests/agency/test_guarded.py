@@ -11,7 +11,7 @@ import httpcore2
 import httpx2
 import pytest
 
-from agency.guarded.addresses import Guard, PrivateHost, Refused, is_public
+from agency.guarded.addresses import AddressGuard, PrivateHost, Refused, is_public
 from agency.guarded.client import guarded_client
 from tests.support.scripted_http import answer, scripted
 
@@ -45,15 +45,15 @@ def test_what_is_one_is(address: str) -> None:
 )  # fmt: skip
 def test_what_can_be_told_by_the_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(Refused):
-        Guard().check_url(url)
+        AddressGuard().check_url(url)
 
 
 def test_a_refusal_says_what_the_operator_can_set() -> None:
     with pytest.raises(Refused, match=r"""AGENCY_PRIVATE_HOSTS='\["localhost:11434"\]'"""):
-        Guard().check_url("http://localhost:11434/v1")
-    Guard(["localhost:11434"]).check_url("http://localhost:11434/v1")
+        AddressGuard().check_url("http://localhost:11434/v1")
+    AddressGuard(["localhost:11434"]).check_url("http://localhost:11434/v1")
     with pytest.raises(Refused, match=r"\[::1\]:80"):
-        Guard(["localhost:11434"]).check_url("http://[::1]/v1")
+        AddressGuard(["localhost:11434"]).check_url("http://[::1]/v1")
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_refusal_says_what_the_operator_can_set() -> None:
 )
 def test_what_the_operator_lists_is_allowed_and_nothing_beside_it(listed: str, url: str, allowed: bool) -> None:
     if allowed:
-        Guard([listed]).check_url(url)
+        AddressGuard([listed]).check_url(url)
     else:
         with pytest.raises(Refused):
-            Guard([listed]).check_url(url)
+            AddressGuard([listed]).check_url(url)
 
 
 @pytest.mark.parametrize("wrong", ["", "10.1.2.3/8", "localhost:0", "localhost:99999", "http://x", "a b", "1.2.3", "*"])
@@ -99,11 +99,11 @@ async def test_no_way_of_writing_loopback_reaches_it() -> None:
             "[::ffff:127.0.0.1]",
             "0",
         ):
-            async with guarded_client(Guard()) as client:
+            async with guarded_client(AddressGuard()) as client:
                 with pytest.raises((Refused, httpx2.ConnectError, httpx2.InvalidURL)):
                     await client.get(f"http://{host}:{port}/")
         assert server.asked == []
-        async with guarded_client(Guard([f"127.0.0.1:{port}"])) as client:
+        async with guarded_client(AddressGuard([f"127.0.0.1:{port}"])) as client:
             assert (await client.get(f"http://127.0.0.1:{port}/")).status_code == 200
 
 
@@ -120,7 +120,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_connected_to(monk
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", changing)
     monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", connect)
-    async with guarded_client(Guard()) as client:
+    async with guarded_client(AddressGuard()) as client:
         with pytest.raises(httpx2.ConnectError, match="nowhere"):
             await client.get("http://rebind.example/")
         assert connected == ["93.184.215.14"], "not the name, which may mean something else by now"
@@ -135,7 +135,7 @@ async def test_a_name_of_which_one_address_is_private_is_refused(monkeypatch: py
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", both)
     with pytest.raises(Refused) as raised:
-        await Guard().addresses("both.example", 443)
+        await AddressGuard().addresses("both.example", 443)
     assert "10.0.0.1" not in str(raised.value), "what an internal name resolves to is not told"
 
 
@@ -143,7 +143,7 @@ async def test_it_follows_no_redirection_keeps_no_cookie_and_knows_no_proxy(monk
     with scripted(answer(200)) as other, scripted(answer(302, location=other.url, set_cookie="a=b")) as server:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, other.url)
-        async with guarded_client(Guard(["127.0.0.1"])) as client:
+        async with guarded_client(AddressGuard(["127.0.0.1"])) as client:
             assert [(await client.get(server.url)).status_code for _ in range(2)] == [302, 302]
         assert (len(server.asked), other.asked) == (2, [])
         assert "cookie" not in server.asked[-1].headers
@@ -152,7 +152,7 @@ async def test_it_follows_no_redirection_keeps_no_cookie_and_knows_no_proxy(monk
 async def test_an_answer_is_not_read_beyond_its_bound_nor_if_it_is_compressed() -> None:
     long, packed = answer(200, bytes(100_000)), answer(200, b"\x1f\x8b", content_encoding="gzip")
     with scripted(long, packed) as server:
-        async with guarded_client(Guard(["127.0.0.1"]), answer_bytes=99_999) as client:
+        async with guarded_client(AddressGuard(["127.0.0.1"]), answer_bytes=99_999) as client:
             with pytest.raises(Refused, match="more than 99999 bytes"):
                 await client.get(server.url)
             with pytest.raises(Refused, match="compresses"):

@@ -69,7 +69,8 @@ def test_an_admin_cannot_undo_the_owners_policy(
     assert http.put(at, json=owners).status_code == 200
     told = assert_problem(admin.put(at, json={"rules": [{"tool": "charge", "risk": "low"}]}), 403, "ERR_FORBIDDEN")
     assert "cannot make charge low" in told
-    for looser in ({"rules": []}, {"rules": [{"tool": "*", "risk": "low"}]}):
+    everything_is_low: list[dict[str, Any]] = [{"rules": []}, {"rules": [{"tool": "*", "risk": "low"}]}]
+    for looser in everything_is_low:
         assert admin.put(at, json=looser).status_code == 200
         thread = create(http, agency, calls(charging(ledger, "x")), say("done"))
         assert finished(http, agency, thread)["meta"]["pauseReason"] == "hitl"

@@ -475,6 +475,15 @@ def test_the_doctor_finds_what_there_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_doctor_says_which_agencies_may_use_a_key_and_where(tmp_path: Path) -> None:
+    keys = '{"AGENCY_KEY_SAID": {"agencies": ["agc_1"], "hosts": ["api.openai.com"]}}'
+    variables = {"AGENCY_KEY_SAID": "1", "AGENCY_KEY_SILENT": "2", "AGENCY_KEYS": keys}
+    done = agency("doctor", "--json", folder=tmp_path, **variables)
+    found = {each["what"]: (each["state"], each["found"]) for each in json.loads(done.stdout)["findings"]}
+    assert found["AGENCY_KEY_SAID"] == ("ok", "for agc_1, at api.openai.com")
+    assert found["AGENCY_KEY_SILENT"] == ("warning", "set, and no agency may use it")
+
+
 def test_the_doctor_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "needy.py").write_text(
         "from agency import AgentSystem\n"

@@ -65,11 +65,20 @@ def test_providers_are_put_listed_and_deleted_by_whoever_administers_the_agency(
         each["name"]: each["source"] for each in listed
     }
     assert http.get(path, params={"after": "mine", "limit": 1}).json()["providers"][0]["name"] > "mine"
+    theirs = {"api": "openai", "baseUrl": "https://models.example.org/v1"}
     for role, status in (("viewer", 403), ("operator", 403), ("admin", 200)):
         key = http.post(f"/agency/{agency}/keys", json={"name": role, "role": role}).json()["key"]
         with gateway.client(Authorization=f"Bearer {key}") as holder:
             assert holder.get(path).status_code == status
-            assert holder.put(f"{path}/mine", json=wanted).status_code == status
+            assert holder.put(f"{path}/mine", json=theirs).status_code == status
+            if role == "admin":
+                assert "AGENCY_PRIVATE_HOSTS" in assert_problem(
+                    holder.put(f"{path}/mine", json={**wanted, "key": None}), 400, "ERR_INVALID_INPUT"
+                )
+                assert "AGENCY_KEYS" in assert_problem(
+                    holder.put(f"{path}/mine", json={**theirs, "key": wanted["key"]}), 400, "ERR_INVALID_INPUT"
+                )
+                assert holder.get(path, params={"after": "mind"}).json()["providers"][0]["setBy"] == "agency"
             assert holder.put(f"/agency/{agency}/budget", json={}).status_code == status
             assert holder.get(f"/agency/{agency}/usage").status_code == 200
     assert http.delete(f"{path}/mine").status_code == 204

@@ -8,7 +8,9 @@ import base64
 import json
 import pickle
 import secrets
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +19,7 @@ import psutil
 import pytest
 
 from actors import Settings
+from actors.address import Address, Files
 from actors.cluster import local_ray
 from actors.sealing import seal, unseal
 from agency.errors import Unavailable
@@ -147,6 +150,47 @@ def test_an_agencys_blueprint_uses_its_own_secret_and_keeps_what_the_code_names(
     assert leaking == {"length": len(VALUES["AGENCY_KEY_LEAKED"]), "value": "[redacted]"}
     changed = http.post(f"/agency/{shop}/blueprints", json={"name": "clerk", "prompt": "other"})
     assert changed.status_code < 300, changed.text
+
+
+def test_an_admins_blueprint_uses_a_key_only_in_the_sections_that_the_operator_names(
+    http: httpx.Client, server: Server, shop: str
+) -> None:
+    """The owner may, and what the owner has set may stay; an admin may only what `AGENCY_KEYS` says."""
+    made = http.post(f"/agency/{shop}/keys", json={"name": "admin", "role": "admin"}).json()
+    config = {"leaking": {"key": "env:AGENCY_KEY_LEAKED"}}
+    body = {"name": "own", "description": "Own.", "prompt": "own"}
+    at = f"/agency/{shop}/blueprints"
+    with server.client(Authorization=f"Bearer {made['key']}") as admin:
+        refused = admin.post(at, json={**body, "config": config})
+        assert refused.status_code == 400 and '"middleware":["leaking"]' in refused.json()["detail"], refused.text
+        hidden = {"subagents": {"agents": [{**body, "name": "inner", "config": config}]}}
+        assert admin.post(at, json={**body, "config": hidden}).status_code == 400
+        assert http.post(at, json={**body, "config": config}).status_code < 300
+        assert admin.post(at, json={**body, "prompt": "changed"}).status_code < 300, "the owner's section stays"
+        other = {"leaking": {"key": "env:AGENCY_KEY_OTHER"}}
+        assert admin.post(at, json={**body, "config": other}).status_code == 400
+        # Taken away and put back, it is the admin's.
+        assert admin.post(at, json={**body, "config": {}}).status_code < 300
+        assert admin.delete(f"{at}/own").status_code == 204
+        assert admin.post(at, json={**body, "config": config}).status_code == 400
+
+
+def test_a_blueprint_from_before_the_rule_gets_no_value(http: httpx.Client, server: Server, shop: str) -> None:
+    body = {
+        "name": "old",
+        "description": "Old.",
+        "prompt": "old",
+        "config": {"leaking": {"key": "env:AGENCY_KEY_LEAKED"}},
+    }
+    assert http.post(f"/agency/{shop}/blueprints", json=body).status_code < 300
+    path = Files(server.settings.data_dir).of(Address(shop))
+    with closing(sqlite3.connect(path)) as db:  # as an earlier release has left it
+        db.execute("UPDATE blueprints SET vouched = '[]' WHERE name = 'old'")
+        db.commit()
+    assert http.put(f"/agency/{shop}/budget", json={}).status_code == 200  # so that hosts look again
+    run = finished(http, shop, create(http, shop, say("done"), agent="old"))
+    assert (run["status"], run["errors"][0]["code"]) == ("error", "ERR_HOOK")
+    assert "AGENCY_KEYS" in run["errors"][0]["message"]
 
 
 def test_the_doctor_tells_what_middleware_cannot_open(tmp_path: Path) -> None:

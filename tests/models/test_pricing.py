@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from genai_prices import Usage as Counted
 from genai_prices import calc_price
 
 from agency import Usage
+from agency.key_rules import OutgoingRules
 from agency.models.interface import Described
 from agency.models.providers import STOCK, open_provider
-from agency.models.providers.entry import Price, Provider
+from agency.models.providers.entry import GuardedProvider, Price, Provider
 
 USED = Usage(input=10_000, output=2_000, cached_input=6_000, cache_write=3_000, reasoning=500)
 COUNTED = Counted(input_tokens=10_000, output_tokens=2_000, cache_read_tokens=6_000, cache_write_tokens=3_000)
@@ -111,3 +114,33 @@ def test_a_price_counts_on_a_private_address_too() -> None:
 )
 def test_a_public_address_is_not_private(address: str) -> None:
     assert not Provider(api="openai", base_url=address).is_private
+
+
+# An agency's own word.
+
+
+def of_agency(**fields: Any) -> float | None:
+    entry = GuardedProvider.model_validate({"api": "openai", "agency": "agc_1", "outgoing": OutgoingRules(), **fields})
+    return cost(entry, "gpt-4o")
+
+
+KEY = "env:AGENCY_KEY_X"
+FREE = {"gpt-4o": Price(input=0, output=0)}
+PUBLISHED = float(calc_price(COUNTED, "gpt-4o", provider_id="openai").total_price)
+
+
+def test_an_agency_cannot_make_a_call_cheaper_than_it_is_known_to_be() -> None:
+    at_openai = {"base_url": "https://api.openai.com/v1", "key": KEY}
+    for where in ({"key": KEY}, at_openai):
+        for said in ({}, {"prices": FREE}, {"priced_as": "groq"}):
+            assert of_agency(**where, **said) == pytest.approx(PUBLISHED)
+    dear = {"gpt-4o": Price(input=1_000, output=1_000)}
+    assert of_agency(**at_openai, prices=dear) == pytest.approx(12.0)
+
+
+def test_where_no_price_is_known_an_agencys_counts_if_it_shows_no_key() -> None:
+    own = "https://models.bakery.example/v1"
+    assert of_agency(base_url=own, prices=FREE) == 0.0
+    assert of_agency(base_url=own, prices=FREE, key=KEY) is None
+    assert of_agency(base_url=own, prices=FREE, headers={"X-Team": KEY}) is None
+    assert of_agency(base_url="http://10.0.0.7/v1", key=KEY) == 0.0, "the operator lets it be there"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints
 
-from agency.key_rules import Outgoing
+from agency.key_rules import OutgoingRules
 from agency.models.interface import Capability
 from agency.secrets import AS_REFERENCE, REFERENCE_CHARS, NoSecret, Secret, is_reference, look_up
 from agency.wire import Wire
@@ -163,7 +163,7 @@ class GuardedProvider(Provider):
     keys that are meant for that, and makes nothing cheaper than it is known to be."""
 
     agency: str
-    outgoing: Outgoing
+    outgoing: OutgoingRules
 
     @property
     def own_address(self) -> str:

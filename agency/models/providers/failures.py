@@ -150,7 +150,7 @@ class Account:
     def _told(self, error: Exception, exchange: ModelExchange) -> ModelError | None:
         sdk = exchange.sdk
         if (refused := _refused(error)) is not None:
-            return failure("ERR_ADDRESS_REFUSED", f"{self.provider} is not asked: {refused}")
+            return failure("ERR_ADDRESS_REFUSED", f"the server of {self.provider} is refused: {refused}")
         if isinstance(error, sdk.APIConnectionError) or _is_of_the_wire(error):
             return self._unreached(error, exchange)
         if isinstance(error, getattr(sdk, "CredentialsError", ())):

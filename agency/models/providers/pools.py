@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from agency.guarded.addresses import Guard
+from agency.guarded.addresses import AddressGuard
 from agency.models.providers.entry import GuardedProvider, Provider
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ async def pool_for(entry: Provider, common: Pools[httpx2.AsyncClient]) -> httpx2
 def _guarded(private_hosts: tuple[str, ...]) -> httpx2.AsyncClient:
     from agency.guarded.client import guarded_client
 
-    return guarded_client(Guard(private_hosts), limits=_limits())
+    return guarded_client(AddressGuard(private_hosts), limits=_limits())
 
 
 def patience(timeout_ms: int) -> httpx2.Timeout:
