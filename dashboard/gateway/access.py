@@ -32,7 +32,7 @@ from agency.wire import Wire
 from dashboard.gateway.live import STREAM
 from dashboard.gateway.parameters import AgencyId
 from dashboard.gateway.problems import without_paths
-from dashboard.gateway.rates import Limits
+from dashboard.gateway.rates import GatewayRates
 from dashboard.gateway.shares import Shares
 from dashboard.gateway.visit import visit_of
 
@@ -198,8 +198,8 @@ def _let_in(connection: HTTPConnection, principal: Principal) -> Principal:
     if principal.agency is None or principal.key is None:
         return principal
     structlog.contextvars.bind_contextvars(key=principal.key)
-    limits: Limits = connection.app.state.limits
-    limits.key(connection, principal.agency, principal.key)
+    rates: GatewayRates = connection.app.state.rates
+    rates.key(connection, principal.agency, principal.key)
     shares: Shares = connection.app.state.shares
     shares.take(principal.agency)
     visit_of(connection.scope).ends.append(partial(shares.give_back, principal.agency))
@@ -230,8 +230,8 @@ async def following(agency_id: AgencyId, principal: Annotated[Principal, Depends
 
 
 async def _count_heavy(connection: HTTPConnection, principal: Annotated[Principal, Depends(principal_of)]) -> None:
-    limits: Limits = connection.app.state.limits
-    limits.heavy(connection, connection.path_params.get("agency_id", ""), principal.key)
+    rates: GatewayRates = connection.app.state.rates
+    rates.heavy(connection, connection.path_params.get("agency_id", ""), principal.key)
 
 
 _ASKED: dict[Callable[..., object], Access] = {principal_of: "any", following: "viewer", owner_only: "owner"}

@@ -19,7 +19,7 @@ from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.mounting import mount_path
 from dashboard.gateway.openapi import describe
 from dashboard.gateway.proxies import TrustedProxies
-from dashboard.gateway.rates import Limits
+from dashboard.gateway.rates import GatewayRates
 from dashboard.gateway.routes import (
     agencies,
     blueprints,
@@ -72,7 +72,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.state.health = HealthCheck()
     app.state.doorkeeper = Doorkeeper(settings.secret)
     app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
-    app.state.limits = Limits(settings)
+    app.state.rates = GatewayRates(settings)
     app.state.shares = Shares(most_connections(settings), "requests at work")
     problems.install(app)
     for each in (agencies, blueprints, providers, schedules, spending, overview, inbox, threads, files, shelves, live):

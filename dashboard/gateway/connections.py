@@ -137,6 +137,12 @@ class HttpConnection(H11Protocol):
 
     # What it waits for.
 
+    @property
+    def _asked(self) -> bool:
+        """Whether its client has made a request here."""
+        cycle: object = self.cycle  # None at first, whatever its type says
+        return cycle is not None
+
     def _look(self, *, began: bool) -> None:
         """What is it waiting for now? `began` if something has just come, which may be a part of a head."""
         if self._refused or self._left:
@@ -145,7 +151,7 @@ class HttpConnection(H11Protocol):
             self._wait(None)
             self._abort_later()
         elif self.conn.their_state is h11.IDLE:
-            self._wait("head" if began or self.cycle is None else "kept")
+            self._wait("head" if began or not self._asked else "kept")
         elif self.conn.their_state is h11.SEND_BODY:
             self._wait("body")
         else:
@@ -183,7 +189,7 @@ class HttpConnection(H11Protocol):
     def _is_owed_an_answer(self) -> bool:
         if self._waits == "body":
             return not self.cycle.response_started
-        return self._received > 0 or self.cycle is not None
+        return self._received > 0 or self._asked
 
     def give_way(self) -> None:
         """Make room for another client."""
@@ -218,7 +224,7 @@ class HttpConnection(H11Protocol):
             self._refuse_unasked()
 
     def _refuse_unasked(self) -> None:
-        if self.cycle is None:
+        if not self._asked:
             self.transport.write(_as_bytes(_full()))
         self._close()
 

@@ -22,7 +22,7 @@ from dashboard.gateway.access import credentials
 from dashboard.gateway.metrics import LATENCY, REQUESTS
 from dashboard.gateway.mounting import path_in_app
 from dashboard.gateway.problems import as_problem
-from dashboard.gateway.rates import Limits
+from dashboard.gateway.rates import GatewayRates
 from dashboard.gateway.settings import GatewaySettings
 from dashboard.gateway.visit import VISIT, Visit, visit_of
 
@@ -42,8 +42,8 @@ _PATH = re.compile(r"/agency/(?P<agency>[\w-]+)(?:/agent/(?P<thread>[\w-]+))?")
 def check_caller(connection: HTTPConnection) -> None:
     """Refuse a client before anything else is looked at: too many requests, a foreign host name, a foreign page."""
     settings: GatewaySettings = connection.app.state.settings
-    limits: Limits = connection.app.state.limits
-    limits.client(connection)
+    rates: GatewayRates = connection.app.state.rates
+    rates.client(connection)
     if settings.secret is None:
         _check_address(connection, settings)
         _check_name(connection, settings)

@@ -5,7 +5,7 @@ client's bucket before anything is known of it, and from those of its key and it
 right. So attempts with wrong keys use up what their own address has, and nothing of the agency that they name.
 
 A heavy request, which creates something or searches, also takes from buckets of its own. Those of an agency count what
-the owner does in it, too: whoever has the secret acts for many.
+the owner does in it, too: a program that has the secret acts for many people.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Rates:
         return taken, Taken(self._of, self._burst, left, self._rate)
 
 
-class Limits:
+class GatewayRates:
     """The rates of a gateway."""
 
     def __init__(self, settings: GatewaySettings) -> None:

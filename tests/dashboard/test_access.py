@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -260,6 +260,28 @@ async def test_there_are_only_so_many_live_connections(limited: Server, http: ht
             return False
 
         await eventually(let_in)  # the place of the client that left is free
+
+
+async def test_no_agency_has_all_live_connections(limited: Server, http: httpx.Client) -> None:
+    greedy, other = (http.post("/agencies").json()["id"] for _ in range(2))
+    with_key = {each: {"X-SECRET": key(http, each, "viewer")["key"]} for each in (greedy, other)}
+
+    def feed(agency: str) -> connect:
+        address = f"{limited.ws}/agency/{agency}/ws"
+        return connect(address, additional_headers=with_key[agency], proxy=None)
+
+    async def is_open() -> bool:
+        with suppress(InvalidStatus):
+            await stack.enter_async_context(feed(greedy))
+            return True
+        return False
+
+    async with AsyncExitStack() as stack:
+        await eventually(is_open)  # others may have just left
+        with pytest.raises(InvalidStatus) as caught:
+            await feed(greedy)
+        assert caught.value.response.status_code == 429
+        await stack.enter_async_context(feed(other))
 
 
 async def test_a_socket_of_a_revoked_key_is_closed(guarded: Server, owner: httpx.Client) -> None:

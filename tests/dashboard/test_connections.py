@@ -17,9 +17,6 @@ from tests.support.gateway_requests import Json, assert_problem, create
 from tests.support.gateways import Server
 from tests.support.waiting import eventually, eventually_sync
 
-FILES = 230
-"""How many a gateway may have open here. Some fifty are Ray's."""
-
 PARTS = (
     b"",
     b"GET /agencies HTTP/1.1\r\nHost: loc",
@@ -28,10 +25,14 @@ PARTS = (
 """What slow clients have said so far: nothing, a part of a head, a part of a body."""
 
 
+class FewFiles(Server):
+    files = 230  # of which Ray has some fifty
+
+
 @pytest.fixture
 def few(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A gateway that may have few files open."""
-    server = Server(gateway.settings, tmp_path_factory.mktemp("few") / "log", files=FILES)
+    server = FewFiles(gateway.settings, tmp_path_factory.mktemp("few") / "log")
     yield server
     server.stop()
 
@@ -82,7 +83,7 @@ def test_more_slow_clients_than_there_are_descriptors_keep_no_other_client_out(
 ) -> None:
     key = key_of(http, agency)
     with ExitStack() as slow:
-        for n in range(2 * FILES):
+        for n in range(2 * FewFiles.files):
             client = slow.enter_context(opened(few))
             with suppress(ConnectionError):  # others may need its place already
                 client.sendall(PARTS[n % 3])
@@ -91,7 +92,7 @@ def test_more_slow_clients_than_there_are_descriptors_keep_no_other_client_out(
                     assert create(tenant, agency)
         with few.client() as other:
             assert other.get("/healthz").status_code == 200
-            assert figure(other, "agency_connections_open") < FILES
+            assert figure(other, "agency_connections_open") < FewFiles.files
             assert figure(other, 'agency_connections_closed_total{why="room"}') > 0
         assert few.process.poll() is None
     with few.client() as after:

@@ -25,12 +25,11 @@ Serve = Callable[..., "Server"]
 class Server:
     """A gateway process, with what it wrote."""
 
-    def __init__(
-        self, settings: Settings, log: Path, *options: str, files: int | None = None, **environment: str
-    ) -> None:
-        """With `files`, it may have no more open."""
+    files: int | None = None
+    """How many it may have open."""
+
+    def __init__(self, settings: Settings, log: Path, *options: str, **environment: str) -> None:
         self.settings = settings
-        self._files = files
         self.log = log
         self._options = options
         self.environment = {"AGENCY_NAMESPACE": settings.namespace, "AGENCY_HIBERNATE_AFTER": "60", **environment}
@@ -47,8 +46,8 @@ class Server:
         self.url = self._until_announced()
 
     def _limit_files(self) -> None:
-        if self._files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, self._files))
+        if self.files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
 
     def _until_announced(self) -> str:
         def announced() -> str | None:
