@@ -1,11 +1,13 @@
 """A soak: a served installation under mixed load, whose processes are killed and whose clients are slow.
 
-    python -m tests.support.soak [--seconds 300] [--tenants 4] [--seed 7]
+    python -m tests.support.soak [--seconds 300] [--tenants 4] [--seed 7] [--brief]
 
 It begins with storms: hosts, the directory and the gateway are killed at intervals while tenants work. Then nothing is
 killed, and the load goes on with rest points in between, at which memory and descriptors are measured (`measuring`).
 Tenants (`stories`) check everything that they were told had happened, and count effects; their requests (`tenant`) take
 no answer for one that is the server's own fault.
+
+`--brief` is for some seconds: processes are measured and not judged, since they are still warming up.
 
 Prints what was done, what was measured, what is wrong, and one JSON object as the last line. The exit code is 0 if
 nothing is wrong. It listens on loopback only, and ends what it has started, also if it is interrupted.
@@ -20,6 +22,7 @@ import random
 import signal
 import sys
 import time
+from dataclasses import dataclass, replace
 
 import httpx
 
@@ -30,12 +33,22 @@ from tests.support.soak.stories import STORIES, tell
 from tests.support.soak.tenant import PATIENCE, Findings, Tenant
 from tests.support.waiting import cancel_all
 
-STORMS = 0.4
-"""The part of the time in which processes are killed."""
-WARM_UPS = 2
-"""Legs of load after the last kill, before the first rest point that counts."""
-LEGS = 4
-"""Legs after that, each with a rest point at its end."""
+
+@dataclass(frozen=True)
+class Plan:
+    seconds: float
+    tenants: int
+    seed: int
+    storms: float = 0.4
+    """The part of the time in which processes are killed."""
+    warm_ups: int = 2
+    """Legs of load after the last kill, at whose end is the first rest point that counts."""
+    legs: int = 4
+    """Legs after that, each with a rest point at its end."""
+    judges: bool = True
+    """Whether processes may not grow."""
+
+
 KILLED: tuple[Kind, ...] = ("host", "host", "host", "directory", "gateway")
 BETWEEN_KILLS = (2.0, 6.0)
 RENEWED = 40
@@ -45,25 +58,30 @@ SAMPLES_APART = 0.3
 
 
 class Soak:
-    def __init__(self, served: Served, tenants: int, seed: int) -> None:
+    def __init__(self, served: Served, plan: Plan) -> None:
         self.findings = Findings()
         self.points: list[RestPoint] = []
         self._served = served
-        self._count = tenants
-        self._random = random.Random(seed)
+        self._plan = plan
+        self._random = random.Random(plan.seed)
         self._http = httpx.AsyncClient(base_url=served.url, timeout=40, limits=httpx.Limits(max_connections=100))
         self._ledgers = served.folder / "ledgers"
         self._ledgers.mkdir()
         self._tenants: list[Tenant] = []
 
-    async def run(self, seconds: float) -> None:
-        self._tenants = [await self._new_tenant() for _ in range(self._count)]
-        await self._leg(STORMS * seconds, storm=True)
-        leg = (1 - STORMS) * seconds / (WARM_UPS + LEGS)
-        for number in range(WARM_UPS + LEGS):
+    async def run(self) -> None:
+        plan = self._plan
+        self._tenants = [await self._new_tenant() for _ in range(plan.tenants)]
+        await self._leg(plan.storms * plan.seconds, storm=True)
+        leg = (1 - plan.storms) * plan.seconds / (plan.warm_ups + plan.legs)
+        for number in range(plan.warm_ups + plan.legs):
             await self._leg(leg, storm=False)
-            if number >= WARM_UPS - 1:
+            if number >= plan.warm_ups - 1:
                 self.points.append(await self._rest())
+        if plan.judges:
+            self._judge()
+
+    def _judge(self) -> None:
         for kind, (before, after) in replaced(self.points).items():
             self.findings.expect(False, f"a {kind} ended, or began, though nothing was killed: {before}, {after}")
         for change in changes(self.points):
@@ -83,7 +101,7 @@ class Soak:
         slow.begin()
         killing = asyncio.create_task(self._kill_until(end)) if storm else None
         try:
-            await asyncio.gather(*(self._work_until(end, place) for place in range(self._count)))
+            await asyncio.gather(*(self._work_until(end, place) for place in range(self._plan.tenants)))
             if killing is not None:
                 await killing
         finally:
@@ -133,7 +151,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def report(soak: Soak, seconds: float, began: float) -> dict[str, object]:
+def report(soak: Soak, plan: Plan, began: float) -> dict[str, object]:
     findings = soak.findings
     for what, count in sorted(findings.counts.items()):
         say(f"{count:8} {what}")
@@ -142,7 +160,8 @@ def report(soak: Soak, seconds: float, began: float) -> dict[str, object]:
     for wrong in findings.wrong:
         say(f"WRONG: {wrong}")
     return {
-        "seconds": seconds,
+        "seconds": plan.seconds,
+        "seed": plan.seed,
         "took": round(time.monotonic() - began, 1),
         "counts": dict(findings.counts),
         "figures": [
@@ -156,21 +175,21 @@ def report(soak: Soak, seconds: float, began: float) -> dict[str, object]:
     }
 
 
-async def soak(seconds: float, tenants: int, seed: int) -> bool:
+async def soak(plan: Plan) -> bool:
     loop, this = asyncio.get_running_loop(), asyncio.current_task()
     assert this is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, this.cancel)
     began = time.monotonic()
-    say(f"soaking for {seconds:g} s with the seed {seed}")
+    say(f"soaking for {plan.seconds:g} s with the seed {plan.seed}")
     served = await asyncio.to_thread(Served)
     try:
-        made = Soak(served, tenants, seed)
+        made = Soak(served, plan)
         try:
-            await made.run(seconds)
+            await made.run()
         finally:
             await made.close()
-            told = report(made, seconds, began)
+            told = report(made, plan, began)
             if not told["ok"]:
                 say(f"the end of the server's log:\n{served.log[-4_000:]}")
             say(json.dumps(told))
@@ -186,9 +205,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300, help="how long to load the installation (default: 300)")
     parser.add_argument("--tenants", type=int, default=4, help="how many agencies work at once (default: 4)")
     parser.add_argument("--seed", type=int, default=random.randrange(10_000), help="of what is killed when")
+    parser.add_argument("--brief", action="store_true", help="for some seconds: measure, and do not judge")
     given = parser.parse_args()
+    plan = Plan(given.seconds, given.tenants, given.seed)
+    if given.brief:
+        plan = replace(plan, storms=0.6, warm_ups=1, legs=1, judges=False)
     try:
-        return 0 if asyncio.run(soak(given.seconds, given.tenants, given.seed)) else 1
+        return 0 if asyncio.run(soak(plan)) else 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("interrupted; everything that was started has ended")
         return 130
