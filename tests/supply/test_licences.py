@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from email.message import Message
+from importlib.metadata import Distribution
 from typing import cast
 
 import pytest
 
-from tests.support.supply.licences import Distribution, is_allowed, licence_of, python_packages, table, web_packages
+from tests.support.supply.licences import is_allowed, licence_of, python_packages, table, web_packages
 
 
 @pytest.mark.parametrize(

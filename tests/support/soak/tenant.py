@@ -203,7 +203,7 @@ class Refused(Exception):
 
 
 def is_json(answer: httpx.Response) -> bool:
-    return answer.headers.get("content-type", "").startswith("application/json")
+    return "application/json" in answer.headers.get("content-type", "")
 
 
 def fresh() -> str:

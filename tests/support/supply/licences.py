@@ -85,15 +85,15 @@ def licence_of(found: Distribution) -> str:
     if found.name.lower() in SAID:
         return SAID[found.name.lower()]
     metadata = found.metadata
-    if expression := metadata.get("License-Expression"):
-        return str(expression)
+    if expression := metadata.get_all("License-Expression"):
+        return str(expression[0])
     classified = [
-        each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier", ()) if each.startswith("License :: ")
+        each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier") or () if each.startswith("License :: ")
     ]
     classified = [CLASSIFIED.get(each, each) for each in classified if each != "OSI Approved"]
     if classified:
         return " AND ".join(sorted({*classified}))
-    old = str(metadata.get("License") or "").strip()
+    old = str((metadata.get_all("License") or [""])[0]).strip()
     return old if old and "\n" not in old and len(old) < 100 else "unknown"
 
 
