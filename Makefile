@@ -5,6 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 WEB := dashboard/web
 API_TYPES := $(WEB)/src/api/schema.gen.ts
 ARGS ?=
+SECONDS ?= 300
 WORKERS ?= 2
 # Compiled files are kept, whatever the environment says: tests start many processes, and each would compile all anew.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
@@ -14,7 +15,7 @@ NODE_IS_NEW := node -e 'const [major, minor] = process.versions.node.split(".").
 NPM := cd $(WEB) && PATH="$(CURDIR)/$(BIN):$$PATH" npm --no-update-notifier
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down test test-quick browser check docs format bench dist clean
+.PHONY: help setup tools up down test test-quick browser check audit docs format bench soak dist clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,13 +66,17 @@ browser:
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null \
 	  || { echo "the browser tests need chromium, as from 'apt-get install chromium'"; exit 1; }
 
-check: tools docs ## format, lint, types, import contracts, the manual
+check: tools docs audit ## format, lint, types, import contracts, the manual, dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(NPM) run --silent types
 	$(NPM) run --silent lint
+
+audit: tools ## licences and known vulnerabilities of dependencies (as far as registries answer)
+	$(BIN)/python -m tests.support.supply.licences
+	$(BIN)/python -m tests.support.supply.audit
 
 docs: tools ## build the manual into site/ (README.md is its front door)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -87,20 +92,26 @@ bench: tools ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.actors
 	$(BIN)/python -m benchmarks.gateway
 
+soak: tools ## load, kill and measure an installation (SECONDS=300, ARGS="--tenants 4 --seed 7")
+	$(BIN)/python -m tests.support.soak --seconds $(SECONDS) $(ARGS)
+
 # The environment in which the wheel is tried has nothing but the wheel and what it asks for.
 .venv/.dist: .venv/.ready
 	$(PIP) -e '.[dist]'
 	@touch $@
 
-dist: setup .venv/.dist $(API_TYPES) ## build wheel, sdist and TypeScript client into dist/, and try them
+dist: tools .venv/.dist ## build wheel, sdist and TypeScript client into dist/, try them, and list what is in them
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist . >/dev/null
 	$(NPM) run --silent client -- "$$(../../$(BIN)/python -c 'from importlib.metadata import version; print(version("agency"))')" ../../dist
 	$(PYTHON) -m venv dist/empty
 	dist/empty/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	dist/empty/bin/python -P tests/support/smoke.py
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-format JSON --output-file dist/python.cdx.json dist/empty/bin/python
 	rm -rf dist/empty
-	@ls dist/*.whl dist/*.tar.gz dist/*.tgz
+	$(NPM) --silent sbom --sbom-format cyclonedx --package-lock-only > ../../dist/web.cdx.json
+	$(BIN)/python -m tests.support.supply.licences --table > dist/licences.md
+	@ls dist/*.whl dist/*.tar.gz dist/*.tgz dist/*.json dist/*.md
 
 clean: ## remove what was made
 	rm -rf dist dashboard/web/client/dist .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(WEB)/node_modules $(WEB)/dist $(API_TYPES) site

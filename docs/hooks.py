@@ -19,6 +19,7 @@ FROM_ROOT = {
     "architecture.md": "ARCHITECTURE.md",
     "changelog.md": "CHANGELOG.md",
     "examples.md": "examples/README.md",
+    "security.md": "SECURITY.md",
 }
 DECISIONS = "decisions/index.md"
 ABOUT_DECISIONS = """\

@@ -243,3 +243,16 @@ def test_the_reference_has_every_public_name_and_members_that_there_are() -> Non
 
 def _as_class(given: object) -> type:
     return given if isinstance(given, type) else object
+
+
+def test_every_attack_names_tests_that_there_are() -> None:
+    """A list of attacks is worth what proves it."""
+    _, _, attacks = (DOCS / "threat-model.md").read_text().partition("\n## Attacks that were tried\n")
+    listed = [line for line in attacks.splitlines() if re.match(r"\| (?!attack |event |---)", line)]
+    assert len(listed) > 40
+    for line in listed:
+        proofs = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", line)
+        assert proofs, f"nothing proves {line!r}"
+        for path, name in proofs:
+            there = ROOT / path
+            assert there.exists() and f"def {name}(" in there.read_text(), f"there is no {path}::{name}"

@@ -17,7 +17,7 @@ from dashboard.gateway.discovery import running_gateways
 from tests.support.paths import ROOT
 from tests.support.waiting import eventually_sync
 
-START_SECONDS = 90.0
+START_SECONDS = 180.0
 
 Serve = Callable[..., "Server"]
 
