@@ -228,8 +228,15 @@ class ThreadStore:
     def _commit_open(self) -> None:
         """Commit what was applied. It takes its time."""
         with self._lock, sqlite.store_errors("write", self.path):
-            if self._connection is not None and self._connection.in_transaction:
-                sqlite.commit(self._connection)
+            db = self._connection
+            if db is None or not db.in_transaction:
+                return
+            try:
+                sqlite.commit(db)
+            except BaseException:
+                if db.in_transaction:  # what was applied is lost, and must not be written later
+                    db.execute("ROLLBACK")
+                raise
 
     def _check_epoch(self, db: sqlite3.Connection) -> None:
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
