@@ -2,8 +2,9 @@
 
 Commits run on the event loop's own thread. One takes some fifty microseconds; handing it to a worker thread costs more
 than that (docs/decisions/0002). On shared storage, where each is synced, a worker thread ends them (`late_commits`),
-and what leaves the process waits until it is `durable`. Opening the file raises its `epoch`, and every commit checks, in
-the same transaction, that it is still its own: an activation that was overtaken gets `StaleActivation` and cannot write.
+and what leaves the process waits until it is `durable`. Opening the file raises its `epoch`, and every commit checks,
+in the same transaction, that it is still its own: an activation that was overtaken gets `StaleActivation` and cannot
+write.
 
 Events and messages get their `seq` here, counting from 1 without a gap. No commit reads any history.
 """
