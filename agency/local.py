@@ -35,11 +35,11 @@ from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import (
     AgencyError,
+    Damaged,
     DefinitionError,
     HookFailed,
     InvalidInput,
     NewerStore,
-    NotAThreadStore,
     NotFound,
     RunUnfinished,
     StoreError,
@@ -50,6 +50,7 @@ from agency.messages import Message
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
+from agency.secrets import remember_environment
 from agency.shelves.interface import ShelfStore
 from agency.shelves.local import LocalShelves
 from agency.spending import Spent
@@ -68,7 +69,7 @@ from agency.turn.state import Limits
 log = logging.getLogger(__name__)
 
 NO_TERMS = RunTerms()
-HOPELESS = (DefinitionError, HookFailed, InvalidInput, NewerStore, NotAThreadStore, NotFound)
+HOPELESS = (Damaged, DefinitionError, HookFailed, InvalidInput, NewerStore, NotFound)
 """What keeps a child from starting however often it is tried."""
 
 
@@ -92,6 +93,7 @@ class LocalRuntime:
     ) -> None:
         """`synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the power supply.
         `providers` go before those of the system."""
+        remember_environment()
         self._system = system
         self._providers = dict(providers or {})
         self._storage = Storage(synchronous)

@@ -26,6 +26,7 @@ from ray.exceptions import RayError
 
 from actors.address import Address, Files
 from actors.agency.creation import Creation
+from actors.agency.peek import has_thread
 from actors.answers import NotHere, Refusal, unwrap
 from actors.background import Background
 from actors.caller import Location
@@ -38,7 +39,7 @@ from actors.settings import Settings
 from actors.updates import ThreadUpdate, update_from_file
 from agency.clock import now_ms
 from agency.define.system import AgentSystem
-from agency.errors import AgencyError, NotFound, Poisoned, Unavailable
+from agency.errors import AgencyError, Damaged, NotFound, Poisoned, Unavailable
 from agency.local import HOPELESS
 from agency.store.peek import Glance, glance
 from agency.thread.parking import park
@@ -99,8 +100,16 @@ class Activations:
             if location is not None and location.activation != missed:
                 return location
             if not self._files.of(address).exists():
-                raise NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
+                raise await self._missing(address)
         return await self._move(address)
+
+    async def _missing(self, address: Address) -> AgencyError:
+        """Why there is no thread where one was looked for: there is none, or what was there is lost."""
+        if await asyncio.to_thread(has_thread, self._files.of(Address(address.agency)), address.thread):
+            return Damaged(
+                f"{self._files.of(address)} is missing or empty, and the agency knows of events of its thread"
+            )
+        return NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
 
     async def create(self, creation: Creation) -> None:
         """Make a thread, if it is not there yet, and begin its first run."""
@@ -145,6 +154,8 @@ class Activations:
             if isinstance(answered, Misplaced):
                 dedicated = True
                 continue
+            if isinstance(answered, Refusal) and answered.code == NotFound.code and create is None:
+                raise await self._missing(address)  # there is a file, and no thread in it
             unwrap(answered)
             if address not in self._locations:
                 self.fleet.totals.add("activations")

@@ -23,7 +23,7 @@ async def healthz(cluster: TheCluster) -> api.Health:
     """Whether a thread could run now. It needs no secret, so the reason why not names no folder of the server."""
     found = await cluster.ready()
     if not found.ready:
-        raise Unavailable(without_paths(found.reason))
+        raise Unavailable(without_paths(found.told or found.reason))
     return api.Health(hosts=found.hosts)
 
 
