@@ -7,6 +7,7 @@ exists, and what has none does not.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,14 @@ class Files:
 
     def remove(self, address: Address) -> None:
         """Delete a thread's file with what SQLite keeps beside it. A host that has it open writes to no avail."""
-        path = self.of(address)
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        discard(self.of(address))
+
+
+def discard(path: Path) -> None:
+    """Remove a file with what SQLite keeps beside it. What is damaged may be anything, a folder, too."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        each = path.with_name(path.name + suffix)
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,6 +15,7 @@ from typing import TypeVar
 from ray.exceptions import RayError
 
 from agency.errors import AgencyError, revive
+from agency.store.sqlite import as_store_error
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +28,8 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning
 class Refusal:
     code: str
     message: str
+    told: str = ""
+    """What callers of a server read in the place of the message; see `AgencyError.told`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,19 @@ async def answer(work: Awaitable[Value]) -> Value | Refusal:
     try:
         return await work
     except AgencyError as error:
-        return Refusal(error.code, str(error))
+        return Refusal(error.code, str(error), error.told)
+    except (sqlite3.Error, OSError) as error:
+        if (known := as_store_error(error)) is None:
+            return _unexpected(error)
+        log.warning("a file cannot be used", exc_info=error)
+        return Refusal(known.code, str(known), known.told)
     except Exception as error:
-        log.exception("unexpected error in a call from another process")
-        return Refusal(AgencyError.code, f"{type(error).__name__}: {error}")
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> Refusal:
+    log.error("unexpected error in a call from another process", exc_info=error)
+    return Refusal(AgencyError.code, f"{type(error).__name__}: {error}")
 
 
 def reason_of(error: RayError) -> str:
@@ -54,5 +67,5 @@ def reason_of(error: RayError) -> str:
 def unwrap(answered: Value | Refusal) -> Value:
     """The value; a refusal is raised as the error that it was."""
     if isinstance(answered, Refusal):
-        raise revive(answered.code, answered.message)
+        raise revive(answered.code, answered.message).telling(answered.told)
     return answered

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import pickle
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,8 +28,13 @@ from actors.answers import NotHere, unwrap
 from agency.backoff import Backoff
 from agency.errors import AgencyError, Unavailable
 
+log = logging.getLogger(__name__)
+
 PATIENCE = 60.0
 """Seconds after which a call that is never answered is given up."""
+
+NO_ANSWER = "the server did not answer this in time: it may be busy, or be starting again; try again"
+"""What callers of a server read if a process of it cannot be reached."""
 
 REMEMBERED = 10_000
 RETRIES = Backoff(0.02, 1.0)
@@ -125,7 +131,8 @@ class Caller:
                     return None
                 raise
             if time.monotonic() > deadline:
-                raise Unavailable(f"{whom} cannot be reached: {reason}")
+                log.warning("%s cannot be reached: %s", whom, reason)
+                raise Unavailable(f"{whom} cannot be reached: {reason}").telling(NO_ANSWER)
             await asyncio.sleep(next(waits))
 
     async def _at(self, address: Address, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
@@ -187,7 +194,9 @@ class Caller:
         except RayTaskError:
             raise
         except RayError as error:
-            raise Unavailable(f"the directory cannot be reached: {type(error).__name__}") from error
+            log.warning("the directory cannot be reached: %s", type(error).__name__)
+            unreachable = Unavailable(f"the directory cannot be reached: {type(error).__name__}")
+            raise unreachable.telling(NO_ANSWER) from error
 
     async def _directory_answers(self, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
         """What the directory answers. One that is dead for Ray was stopped and does not come back, but another one may

@@ -45,7 +45,9 @@ class Readiness(Wire):
     hosts: int = 0
     """Those that are ready."""
     reason: str = ""
-    """Why not."""
+    """Why not, for those who run the installation."""
+    told: str = ""
+    """The same for everybody, if the reason is not for everybody."""
     broken: bool = False
     """Whether it stays so until a person changes something: waiting does not help."""
 

@@ -19,6 +19,7 @@ from agency.define.system import AgentSystem
 from agency.define.tools import RetryPolicy, Tool, tool
 from agency.errors import (
     AgencyError,
+    Damaged,
     DefinitionError,
     HookFailed,
     InvalidInput,
@@ -30,6 +31,7 @@ from agency.errors import (
     RunFailed,
     RunUnfinished,
     StaleActivation,
+    StorageFull,
     StoreError,
     ToolError,
     VersionConflict,
@@ -90,6 +92,7 @@ __all__ = [
     "ChildReport",
     "CodeResult",
     "CodeRunner",
+    "Damaged",
     "Decision",
     "Deferred",
     "DefinitionError",
@@ -162,6 +165,7 @@ __all__ = [
     "Snapshot",
     "StaleActivation",
     "StateEditor",
+    "StorageFull",
     "StoreError",
     "Thread",
     "ThreadMaker",

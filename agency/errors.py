@@ -2,6 +2,7 @@
 
     AgencyError
     ├── DefinitionError      a system, tool, blueprint or middleware is defined wrongly
+    │   └── SystemBroken     the hosts of a server cannot load its agents; only those who run it can mend that
     ├── InvalidInput         what a caller sent cannot be accepted; nothing was changed
     │   └── TooLarge         it is larger than this installation accepts
     ├── NotFound             a thread, run or call that does not exist
@@ -12,8 +13,10 @@
     ├── Unauthorized         a server wants to know who is asking: there is no secret, key or ticket, or a wrong one
     ├── Forbidden            the caller is known and may not do that
     ├── RateLimited          too many requests for now
-    ├── StoreError           a thread's file cannot be used
-    │   ├── NotAThreadStore  the file is not one of ours, or is damaged
+    ├── StoreError           a file of a thread or an agency cannot be used now
+    │   ├── StorageFull      nothing can be written: the disk or its quota is full, or it may only be read
+    │   ├── Damaged          the file is damaged: it does not mend by itself
+    │   │   └── NotAThreadStore  what should be a thread's file is none
     │   ├── NewerStore       the file was written by a newer version; it was left untouched
     │   └── StaleActivation  another activation opened the file since; this one may not write
     ├── ResultMismatch       a result was fed to the turn machine that does not fit its state
@@ -32,7 +35,7 @@ of `agency/codes.py`, or by the `model_code` of a provider's `ModelError`, which
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 if TYPE_CHECKING:
     from agency.messages import Usage
@@ -53,9 +56,22 @@ FailureKind = Literal[
 class AgencyError(Exception):
     code: ClassVar[str] = "ERR_INTERNAL"
 
+    told = ""
+    """What callers of a server read in the place of the message, if that is for those who run it: it may name a folder
+    of theirs, a process or a node. Empty if the message is for everybody."""
+
+    def telling(self, told: str) -> Self:
+        """The same error, with what callers of a server read of it."""
+        self.told = told
+        return self
+
 
 class DefinitionError(AgencyError):
     code = "ERR_DEFINITION"
+
+
+class SystemBroken(DefinitionError):
+    code = "ERR_SYSTEM"
 
 
 class InvalidInput(AgencyError):
@@ -108,14 +124,32 @@ class RateLimited(AgencyError):
 
 class StoreError(AgencyError):
     code = "ERR_STORE"
+    told = "the server cannot use one of its files just now; nothing was changed, so try again"
 
 
-class NotAThreadStore(StoreError):
+class StorageFull(StoreError):
+    code = "ERR_STORAGE_FULL"
+    told = (
+        "the server cannot write: its disk or quota is full, or it may only read there. Nothing of this was kept, and "
+        "nothing that was kept before is lost; try again once those who run the server have made room"
+    )
+
+
+class Damaged(StoreError):
+    code = "ERR_DAMAGED"
+    told = (
+        "a file of the server is damaged: what is in it cannot be read, and trying again does not help. Those who run "
+        "the server find it with `agency doctor`, and can restore it from a backup; it can also be deleted"
+    )
+
+
+class NotAThreadStore(Damaged):
     code = "ERR_NOT_A_THREAD_STORE"
 
 
 class NewerStore(StoreError):
     code = "ERR_NEWER_STORE"
+    told = "a newer release of the server has written this: start the server with that release, or with a newer one"
 
 
 class StaleActivation(StoreError):

@@ -36,11 +36,11 @@ from agency.define.system import AgentSystem
 from agency.define.tools import Tool
 from agency.errors import (
     AgencyError,
+    Damaged,
     DefinitionError,
     HookFailed,
     InvalidInput,
     NewerStore,
-    NotAThreadStore,
     NotFound,
     RunUnfinished,
     StoreError,
@@ -51,7 +51,7 @@ from agency.messages import Message
 from agency.metadata import ThreadMetadata
 from agency.models.providers.entry import Provider
 from agency.runtime import ThreadProgress
-from agency.secrets import Secret
+from agency.secrets import Secret, remember_environment
 from agency.shelves.interface import ShelfStore
 from agency.shelves.local import LocalShelves
 from agency.spending import Spent
@@ -70,7 +70,7 @@ from agency.turn.state import NO_CEILING, Limits, RunCeiling
 log = logging.getLogger(__name__)
 
 NO_TERMS = RunTerms()
-HOPELESS = (DefinitionError, HookFailed, InvalidInput, NewerStore, NotAThreadStore, NotFound)
+HOPELESS = (Damaged, DefinitionError, HookFailed, InvalidInput, NewerStore, NotFound)
 """What keeps a child from starting however often it is tried."""
 
 
@@ -94,6 +94,7 @@ class LocalRuntime:
     ) -> None:
         """`synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the power supply.
         `providers` go before those of the system."""
+        remember_environment()
         self._system = system
         self._providers = dict(providers or {})
         self._storage = Storage(synchronous)

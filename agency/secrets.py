@@ -4,7 +4,8 @@ The one idea: what is written down is where a secret is, never what it is. A ref
 shown and logged. It is looked up at every use, so a value that is replaced counts from the next use on.
 
 A value must never reach a file, an event, a log, an error or the argument of a Ray task. For that, this process
-remembers the values that it has looked up, and `without_secrets` takes them out of text that other people's code made.
+remembers the values that it has looked up, and those in its environment that go by a secret's name;
+`without_secrets` takes them out of text that other people's code made.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from pydantic import BaseModel, GetCoreSchemaHandler, JsonValue
 from pydantic_core import CoreSchema, core_schema
@@ -37,6 +38,9 @@ MOST_VALUES = 1_000
 
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00\r\n]+")
 _SHORTEST_SPELLING = 8
+FEW = 12
+"""Up to so many spellings, one search for each is quicker than one for all."""
+BRANCHED = 6
 
 
 class NoSecret(Exception):
@@ -171,12 +175,13 @@ class Declared:
 
 _values: dict[str, tuple[str, ...]] = {}
 _spellings: tuple[str, ...] = ()
+_pattern: re.Pattern[str] | None = None  # of all spellings, made when it is first used
 _remembering = threading.Lock()  # sync tools look up in threads of their own
 
 
 def remember(value: str | None) -> None:
     """From now on, `without_secrets` takes this value out."""
-    global _spellings
+    global _spellings, _pattern
     if value is None or len(value) < SHORTEST or value in _values:
         return
     with _remembering:
@@ -184,7 +189,7 @@ def remember(value: str | None) -> None:
             del _values[next(iter(_values))]
         _values[value] = tuple(_spelled(value))
         every = {spelling for each in _values.values() for spelling in each}
-        _spellings = tuple(sorted(every, key=len, reverse=True))
+        _spellings, _pattern = tuple(sorted(every, key=len, reverse=True)), None
 
 
 def remember_all(references: Iterable[Secret]) -> None:
@@ -194,13 +199,48 @@ def remember_all(references: Iterable[Secret]) -> None:
             look_up(reference)
 
 
+def remember_environment() -> None:
+    """The same for the variables of this process that go by the names of secrets, declared or not: other
+    people's code finds them in its environment, and may say them."""
+    for name, value in os.environ.items():
+        if name in _OURS or (_SECRET_NAME.search(name) and _may_be_secret(value)):
+            remember(value.strip())
+        elif (found := _PASSWORD.match(value)) is not None and _may_be_secret(found[1]):
+            remember(found[1])
+            remember(unquote(found[1]))
+
+
+_OURS = frozenset({"AGENCY_SECRET"})
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:KEYS?|TOKENS?|SECRETS?|PASS|PASSWD|PASSWORDS?|PASSPHRASE|CREDENTIALS?|PAT)"
+    r"(?:_(?:[0-9]+|BASE|PROD|LIVE|TEST|DEV))?$",
+    re.IGNORECASE,
+)
+_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/@\s:]*:([^/@\s]+)@")
+"""In an address, as that of a database."""
+_SHORTEST_UNTOLD = 10
+"""Of a variable that no reference names. A shorter one may be any word, and is left in texts."""
+
+
+def _may_be_secret(value: str) -> bool:
+    """Whether a variable with a secret's name may have a secret's value: no number, no word, no place."""
+    value = value.strip()
+    plain = value.isdigit() or (value.isalpha() and (value.islower() or value.isupper()))
+    return len(value) >= _SHORTEST_UNTOLD and not plain and not value.startswith(("/", "~", "./", "env:", "file:"))
+
+
 def has_secrets() -> bool:
     """Whether there is anything to take out."""
     return bool(_spellings)
 
 
 def without_secrets(text: str) -> str:
-    """The text without the values that this process has looked up, plain, in JSON, URL-encoded or in base64."""
+    """The text without the values that this process knows, plain, in JSON, URL-encoded or in base64."""
+    global _pattern
+    if len(_spellings) > FEW:
+        if (pattern := _pattern) is None:
+            pattern = _pattern = _matching(_spellings)
+        return pattern.sub(REDACTED, text)
     for spelling in _spellings:
         if spelling in text:
             text = text.replace(spelling, REDACTED)
@@ -227,6 +267,21 @@ def bytes_without_secrets(content: bytes) -> bytes:
     for spelling in _spellings:
         content = content.replace(spelling.encode(), REDACTED.encode())
     return content
+
+
+def _matching(spellings: Sequence[str]) -> re.Pattern[str]:
+    """One search for all of them: by their first characters, so that how many there are hardly matters."""
+    return re.compile(_one_of(spellings, BRANCHED))
+
+
+def _one_of(spellings: Sequence[str], branched: int) -> str:
+    """They come longest first, and so does what is tried at each place."""
+    if branched == 0 or len(spellings) == 1 or "" in spellings:
+        return f"(?:{'|'.join(map(re.escape, spellings))})"
+    after: dict[str, list[str]] = {}
+    for each in spellings:
+        after.setdefault(each[0], []).append(each[1:])
+    return f"(?:{'|'.join(re.escape(first) + _one_of(rest, branched - 1) for first, rest in after.items())})"
 
 
 def _spelled(value: str) -> Iterable[str]:

@@ -6,7 +6,6 @@ A file must have been read before it is edited, so that the model edits what is 
 from __future__ import annotations
 
 import json
-import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -25,10 +24,11 @@ from agency import (
     tool,
 )
 from agency.errors import TooLarge
+from agency.names import file_path
+from agency.wire import sayable_text
 
 READ_LINES = 2_000
 LINE_CHARS = 2_000
-PATH_CHARS = 1_024
 FILE_CHARS = 2_000_000
 
 FILES_AT_ONCE = 1_000
@@ -39,14 +39,10 @@ edit it. Use files for anything long that you will need again."""
 
 
 def _absolute(path: str) -> str:
-    if not path.startswith("/"):
-        raise ValueError('a path begins with "/"')
-    if "\0" in path or len(path) > PATH_CHARS:
-        raise ValueError(f"a path has at most {PATH_CHARS} characters and no NUL")
-    tidy = posixpath.normpath("/" + path.lstrip("/"))
-    if tidy == "/" or path.endswith("/"):
-        raise ValueError("that is a folder; name a file")
-    return tidy
+    try:
+        return file_path(path)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
 
 
 Path = Annotated[str, AfterValidator(_absolute), Field(description='Absolute path, beginning with "/".')]
@@ -192,9 +188,15 @@ def _handed_in(path: str, content: str | bytes) -> bytes:
 def _named(path: str) -> str:
     """A path that a caller gives, in the form in which it is kept."""
     try:
-        return _absolute(path)
-    except ValueError as error:
+        return file_path(path)
+    except InvalidInput as error:
         raise InvalidInput(f"file {path!r:.200}: {error}") from error
+
+
+def _known(store: Draft, path: str) -> str:
+    """The same of a file that is there: one that an earlier release took in may be called what none is called today."""
+    sayable = path == sayable_text(path)
+    return path if sayable and store.query("SELECT 1 FROM files WHERE path = ?", (path,)) else _named(path)
 
 
 class Filesystem(Middleware, FileKeeper, StateEditor):
@@ -229,12 +231,12 @@ class Filesystem(Middleware, FileKeeper, StateEditor):
         return {str(path): size for path, size in rows if isinstance(size, int)}
 
     async def read_file(self, ctx: HookContext, path: str) -> bytes | None:
-        rows = ctx.store.query("SELECT content FROM files WHERE path = ?", (_named(path),))
+        rows = ctx.store.query("SELECT content FROM files WHERE path = ?", (_known(ctx.store, path),))
         content = rows[0][0] if rows else None
         return content if isinstance(content, bytes) else None
 
     async def delete_file(self, ctx: HookContext, path: str) -> bool:
-        named = (_named(path),)
+        named = (_known(ctx.store, path),)
         there = bool(ctx.store.query("SELECT 1 FROM files WHERE path = ?", named))
         ctx.store.execute("DELETE FROM files WHERE path = ?", named)
         return there
@@ -250,7 +252,7 @@ class Filesystem(Middleware, FileKeeper, StateEditor):
                 raise InvalidInput(f"there is no file {path!r:.200} to delete")
         told = [f"{path} ({'edited' if path in kept else 'deleted'})" for path in value]
         ctx.inject("user", f"(A person changed your files: {', '.join(told)}.)")
-        return tuple(_named(path) for path in value)
+        return tuple(path if path not in kept else _named(path) for path in value)
 
     def handed_back(self, store: Draft, paths: Sequence[str]) -> dict[str, str]:
         return files_of(store, paths)

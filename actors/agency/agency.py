@@ -163,9 +163,9 @@ class Agency:
     @operation
     async def delete(self) -> None:
         """Delete the agency with all its threads and files."""
+        self._store.mark_all_deleting()
         self._context.deleting = True
         self._feed.wake_watchers()
-        self._store.mark_all_deleting()
         await self._deletion.delete_marked()
         await self._overview.stop()
         # The shelves go before the agency's own file, which says that it is being deleted: a directory that dies in

@@ -34,6 +34,7 @@ class AgencyCalls:
     spawn = remote(AgencyThreads.spawn)
     thread = remote(AgencyThreads.thread)
     summary = remote(AgencyThreads.summary)
+    stored_run = remote(AgencyThreads.stored_run)
     allowance = remote(BudgetKeeper.allowance)
     journal = remote(JournalFeed.journal)
     next_journal_page = remote(JournalFeed.next_journal_page)

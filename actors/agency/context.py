@@ -11,6 +11,7 @@ from actors.agency.store import AgencyStore
 from actors.settings import Settings
 from agency.define.system import AgentSystem
 from agency.errors import InvalidInput
+from agency.names import check_name
 from agency.wire import sayable_text
 
 System = Callable[[], AgentSystem]
@@ -38,4 +39,4 @@ class AgencyContext:
 def checked_name(name: object, whose: str = "an agency") -> str:
     if not isinstance(name, str) or not 1 <= len(name.strip()) <= 200:
         raise InvalidInput(f"{whose}'s name is text of 1 to 200 characters")
-    return sayable_text(name.strip())
+    return check_name(sayable_text(name.strip()), f"{whose}'s name")

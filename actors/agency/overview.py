@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from typing import TypeVar, get_args
 
+from actors.address import discard
 from actors.agency.context import AgencyContext
 from actors.agency.figures import Figures, total_of
 from actors.agency.overview_store import CLOSES, OPENS, SPANS, FoundPlace, OverviewStore, UnreadThread, opened
@@ -29,7 +30,7 @@ from agency.api.overview import (
     StatisticsBy,
 )
 from agency.clock import now_ms
-from agency.errors import InvalidInput, StoreError
+from agency.errors import Damaged, InvalidInput, StoreError
 from agency.events import timestamp
 from agency.store.since import read_since
 from agency.wire import sayable_text
@@ -44,6 +45,8 @@ QUERY_CHARS = 500
 TERMS_MOST = 32
 SPANS_MOST = 1_000
 USUAL: dict[StatisticsBy, timedelta] = {"hour": timedelta(hours=24), "day": timedelta(days=30)}
+
+Answer = TypeVar("Answer")
 
 _TERM = re.compile(r"""(-?)(?:"([^"]*)"?|(\S+))""")
 
@@ -60,8 +63,7 @@ class Overview:
         if not 1 <= limit <= PAGE_MOST:
             raise InvalidInput(f"a page has 1 to {PAGE_MOST} threads, not {limit}")
         match = as_match(query)
-        behind = await self._catch_up()
-        places, more = await asyncio.to_thread(self._search, match, after, limit)
+        behind, (places, more) = await self._ask(lambda store: store.search(match, after, limit))
         hits = tuple(hit for place in places if (hit := self._hit(place)) is not None)
         return SearchPage(hits=hits, next=after + limit if more else None, behind=behind)
 
@@ -75,8 +77,7 @@ class Overview:
             raise InvalidInput(f"figures are by {' or '.join(get_args(StatisticsBy))}, not by {by!r:.50}")
         length, now = SPANS[by], now_ms()
         begin = _begin(by, since, now)
-        behind = await self._catch_up()
-        rows = await asyncio.to_thread(self._figures, by, begin, now + 1)
+        behind, rows = await self._ask(lambda store: store.figures(by, begin, now + 1))
         chosen = [row for row in rows if agent in (None, row[1])]
         spans: dict[int, list[Figures]] = {at: [] for at in range(begin, now + 1, length)}
         agents: dict[str, list[Figures]] = {}
@@ -101,6 +102,14 @@ class Overview:
             tools=total.tools(),
             behind=behind,
         )
+
+    async def _ask(self, question: Callable[[OverviewStore], Answer]) -> tuple[int, Answer]:
+        """How many threads are not read yet, and the answer from what is. A damaged file was thrown away when it was
+        used, and is made anew from the threads' files."""
+        try:
+            return await self._catch_up(), await asyncio.to_thread(self._use, question)
+        except Damaged:
+            return await self._catch_up(), await asyncio.to_thread(self._use, question)
 
     # Reading the threads.
 
@@ -136,7 +145,8 @@ class Overview:
 
     def _read_some(self, after: int) -> int | None:
         """The number of the last thread that was read, if there may be more."""
-        with self._opened() as store:
+
+        def read(store: OverviewStore) -> int | None:
             unread = store.unread(after, CHUNK)
             self._read(store, unread)
             if len(unread) == CHUNK:
@@ -144,34 +154,38 @@ class Overview:
             store.forget_deleted()
             return None
 
+        return self._use(read)
+
     def _read(self, store: OverviewStore, unread: list[UnreadThread]) -> None:
         files, address = self._context.files, self._context.address
         read = [(each, read_since(files.of(address(each.id)), each.head, each.messages)) for each in unread]
         store.take((each, since) for each, since in read if since is not None)
 
     def _settle(self, thread_id: str) -> None:
-        with self._opened() as store:
+        def settle(store: OverviewStore) -> None:
             if (thread := store.find(thread_id)) is not None:
                 self._read(store, [thread])
                 store.forget(thread.number)
 
+        self._use(settle)
+
     # In worker threads.
 
-    def _opened(self) -> AbstractContextManager[OverviewStore]:
+    def _use(self, work: Callable[[OverviewStore], Answer]) -> Answer:
+        """Do something with the file. If it is damaged, it is thrown away: it only says what other files do, but for
+        the figures of threads that were deleted."""
         files, agency = self._context.files, self._context.id
-        return opened(files.overview(agency), files.folder(agency) / "agency.db", self._context.settings.files)
+        path = files.overview(agency)
+        try:
+            with opened(path, files.folder(agency) / "agency.db", self._context.settings.files) as store:
+                return work(store)
+        except Damaged as error:
+            log.warning("the overview of agency %s is made anew: %s", agency, error)
+            discard(path)
+            raise
 
     def _count_unread(self) -> int:
-        with self._opened() as store:
-            return store.count_unread()
-
-    def _search(self, match: str, after: int, limit: int) -> tuple[list[FoundPlace], bool]:
-        with self._opened() as store:
-            return store.search(match, after, limit)
-
-    def _figures(self, by: StatisticsBy, since: int, until: int) -> list[tuple[int, str, Figures]]:
-        with self._opened() as store:
-            return store.figures(by, since, until)
+        return self._use(OverviewStore.count_unread)
 
     def _hit(self, place: FoundPlace) -> SearchHit | None:
         """None if the thread has been deleted since."""

@@ -13,24 +13,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_core import from_json
 
-from actors.agency.store import LAYERS, Section, info_of, layers_of
+from actors.agency.store import LAYERS, Section, info_of, is_empty, layers_of
 from agency.api.tenancy import AgencyInfo, Budget, Layer
 from agency.approvals.ceilings import layered
 from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
 from agency.errors import NotFound
+from agency.events import timestamp
 from agency.models.providers.entry import Provider
 from agency.store import sqlite
 from agency.turn.state import RunCeiling, least
 
 
 def peek_info(path: Path) -> AgencyInfo | None:
+    """What an agency is; of one whose file is damaged, that it is. None if there is none, or it is being deleted."""
     try:
-        return info_of(_peek(path, "SELECT key, value FROM meta"), path)
+        return info_of(_look(path, "SELECT key, value FROM meta"), path)
     except NotFound:
         return None
+    except sqlite3.Error as error:
+        damaged = is_empty(error, path) or sqlite.is_damage(sqlite.refused("read", path, error))
+        return _damaged(path) if damaged else None
+    except (KeyError, ValidationError):
+        return _damaged(path)
+
+
+def _damaged(path: Path) -> AgencyInfo | None:
+    try:
+        at = timestamp(int(path.stat().st_mtime * 1000))
+    except FileNotFoundError:
+        return None
+    return AgencyInfo(id=path.parent.name, name=path.parent.name, created_at=at, damaged=True)
 
 
 def peek_blueprints(path: Path) -> dict[str, Blueprint]:
@@ -112,6 +128,11 @@ def peek_heads(path: Path, threads: Sequence[str]) -> dict[str, int]:
     """The seqs that threads are known to have reached."""
     wanted = ",".join("?" * len(threads))
     return dict(_peek(path, f"SELECT id, head FROM threads WHERE id IN ({wanted})", threads))
+
+
+def has_thread(path: Path, thread: str) -> bool:
+    """Whether an agency knows of events of a thread that is not being deleted, so that there must be a file of it."""
+    return bool(_peek(path, "SELECT 1 FROM threads WHERE id = ? AND state = 'ready' AND head > 0", (thread,)))
 
 
 def _peek(path: Path, sql: str, params: Sequence[str] = ()) -> list[tuple[Any, ...]]:

@@ -24,12 +24,14 @@ from agency.clock import now_ms
 from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
 from agency.idempotency import check_repeated, request_digest
 from agency.local import HOPELESS
+from agency.names import check_name
 from agency.schedules.schedule import Schedule, ScheduleInfo, SchedulePage, ScheduleRun, ScheduleRunPage
 from agency.wire import explain, sayable
 
 log = logging.getLogger(__name__)
 
 BATCH = 20
+NAME = "a schedule's name"
 """Of so many schedules it is written down together that they are due; then others may use the loop."""
 
 STARTING_AT_ONCE = 16
@@ -72,6 +74,7 @@ class Scheduler:
         if (known := self._schedules.find(schedule_id)) is not None:
             return known
         wanted = _schedule(fields)
+        check_name(wanted.name, NAME)
         self._limits.check_new_schedule(self._schedules.count)
         self._check(wanted)
         made = self._schedules.add(schedule_id, wanted, now_ms(), digest)
@@ -92,6 +95,8 @@ class Scheduler:
         elif "every_ms" in given:
             before["at"] = None
         wanted = _schedule({**before, **given})
+        if "name" in given:
+            check_name(wanted.name, NAME)
         if given:
             self._check(wanted)
         changed = self._schedules.change(self._schedules.get(known.id), wanted, status, now_ms())

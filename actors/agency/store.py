@@ -21,7 +21,7 @@ from actors.agency.pages import Page, page_of
 from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, Layer, Layers, ThreadSummary
 from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
-from agency.errors import no_agency
+from agency.errors import AgencyError, Damaged, no_agency
 from agency.events import timestamp
 from agency.idempotency import check_repeated, request_digest
 from agency.metadata import ThreadMetadata
@@ -148,6 +148,8 @@ class AgencyStore:
         with sqlite.store_errors("open", path):
             db = sqlite.connect(path)
             try:
+                if create is None and sqlite.version_of(db, path, LAYOUT) == 0:
+                    raise _empty(path)
                 sqlite.use_journal(db, storage)
                 sqlite.use_sync(db, storage.sync)
                 _prepare(db, path, create)
@@ -371,6 +373,20 @@ def _prepare(db: sqlite3.Connection, path: Path, create: AgencyInfo | None) -> N
             made = {"id": create.id, "name": create.name, "created_at": create.created_at}
             rows = [*made.items(), (_MADE_AS, request_digest(name=create.name))]
             db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", rows)
+
+
+def is_empty(error: sqlite3.Error, path: Path) -> bool:
+    """Whether an agency's file could not be read because nothing is left in it."""
+    return "no such table" in str(error) and _was_more(path)
+
+
+def _was_more(path: Path) -> bool:
+    """An agency's file that holds nothing is just being made, unless there are threads beside it."""
+    return any((path.parent / "threads").glob("*.db"))
+
+
+def _empty(path: Path) -> AgencyError:
+    return Damaged(f"{path} is empty") if _was_more(path) else no_agency(path.parent.name)
 
 
 _CALL_OFF = """

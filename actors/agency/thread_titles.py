@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from actors.agency.store import AgencyStore
 from agency.errors import InvalidInput
+from agency.names import check_name
 from agency.secrets import without_secrets
 from agency.wire import sayable_text
 
@@ -21,6 +22,7 @@ def rename(store: AgencyStore, thread_id: str, title: str | None) -> None:
     if title is not None and len(title) > TITLE_MOST:
         raise InvalidInput(f"a title has at most {TITLE_MOST} characters")
     wanted = "" if title is None else " ".join(without_secrets(sayable_text(title)).split())
+    check_name(wanted, "a title")
     store.write(("UPDATE threads SET renamed = ? WHERE id = ?", (wanted or None, thread_id)))
 
 

@@ -37,6 +37,8 @@ from agency.schedules.schedule import Schedule, ScheduleInfo
 from agency.store.forking import find_origin
 from agency.store.peek import glance
 from agency.thread.invocation import checked_messages
+from agency.thread.reading import stored_run
+from agency.thread.views import RunEnvelope
 from agency.turn.state import Limits, PauseReason, RunStatus
 from agency.wire import Wire
 
@@ -239,6 +241,12 @@ class AgencyThreads:
         if found is None:
             raise NotFound(f"agency {self._context.id!r} has no thread {thread_id!r}")
         return found
+
+    @operation
+    async def stored_run(self, thread_id: str) -> RunEnvelope:
+        """A thread's latest run as its file has it, for a caller who could not wait until the thread was awake."""
+        await self.thread(thread_id)
+        return stored_run(self._context.files.of(self._context.address(thread_id)), self._context.system())
 
     @index_operation
     async def summary(self, thread_id: str) -> ThreadSummary:

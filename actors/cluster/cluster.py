@@ -29,7 +29,7 @@ from actors.agency.context import checked_name
 from actors.agency.keys import digest
 from actors.agency.peek import peek_info
 from actors.answers import Refusal, reason_of, unwrap
-from actors.caller import Caller, Handle, find_directory
+from actors.caller import NO_ANSWER, Caller, Handle, find_directory
 from actors.cluster import local_ray, preflight
 from actors.cluster.agency_handle import AgencyHandle
 from actors.cluster.connection import Connection, check_within
@@ -166,9 +166,10 @@ class Cluster:
         except TimeoutError:
             return Readiness(ready=False, reason="the directory does not answer")
         except AgencyError as error:
-            return Readiness(ready=False, reason=str(error))
+            return Readiness(ready=False, reason=str(error), told=error.told)
         except Exception as error:  # a broken Ray raises whatever it likes
-            return Readiness(ready=False, reason=f"the directory cannot be reached: {type(error).__name__}")
+            reason = f"the directory cannot be reached: {type(error).__name__}"
+            return Readiness(ready=False, reason=reason, told=NO_ANSWER)
 
     async def server_log(self, after: int = 0, wait: float = 0.0) -> ServerLog:
         """The latest lines that hosts and the directory have logged, after one of them; with `wait`, as soon as there

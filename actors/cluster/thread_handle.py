@@ -15,13 +15,14 @@ from typing_extensions import Unpack
 
 from actors.address import Address
 from actors.agency.calls import AgencyCalls
+from actors.caller import NO_ANSWER
 from actors.cluster.connection import Connection, check_within
 from actors.host.system_agent import SystemAgent
 from actors.operations import new_key, remote
 from agency.api.tenancy import ThreadSummary
 from agency.define.options import RunOptionFields, as_options
 from agency.define.output import OutputType
-from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import Event
 from agency.messages import Message
 from agency.metadata import RequestContext, ThreadMetadata
@@ -34,6 +35,9 @@ from agency.turn.state import Limits
 
 WAIT_PIECE = 20.0
 """A long wait is made of calls of at most so many seconds, so that the death of a host is noticed in time."""
+ANSWER_SECONDS = 5.0
+"""How much longer than it was asked to wait a host may take to answer."""
+AGAIN_SECONDS = 0.2
 
 
 class ThreadHandle:
@@ -154,7 +158,8 @@ class ThreadHandle:
         self, timeout: float | None = None, *, output: type[AnyOutput] | None = None
     ) -> RunEnvelope | AnyOutput:
         """Wait until the run has ended or needs a person, at most `timeout` seconds; the run as it is then. It also
-        needs one if it waits for a descendant that does: `meta.waiting_for` names that.
+        needs one if it waits for a descendant that does: `meta.waiting_for` names that. If the thread cannot be woken
+        in this time, it is the run as its file has it.
 
         With `output`, a pydantic model, the result as an instance of it; `RunFailed` or `RunUnfinished` if there is
         none."""
@@ -168,8 +173,18 @@ class ThreadHandle:
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         while True:
-            left = WAIT_PIECE if deadline is None else min(WAIT_PIECE, deadline - loop.time())
-            run = await self._run(wait=max(left, 0.0))
+            left = WAIT_PIECE if deadline is None else max(0.0, min(WAIT_PIECE, deadline - loop.time()))
+            try:
+                async with asyncio.timeout(left + ANSWER_SECONDS):
+                    run = await self._run(wait=left)
+            except (TimeoutError, Unavailable):
+                # No host has it awake just now, as after a storm of deaths, or its host is silent.
+                if deadline is None:
+                    raise Unavailable(f"{self.address} does not answer").telling(NO_ANSWER) from None
+                if loop.time() >= deadline:
+                    return await self._agency.stored_run(self.id)
+                await asyncio.sleep(min(AGAIN_SECONDS, deadline - loop.time()))
+                continue
             elsewhere = run.meta.pause_reason in ("subagent", "outside") and run.meta.waiting_for is None
             waits = run.status == "running" or elsewhere
             if not waits or left < WAIT_PIECE:

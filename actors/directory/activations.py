@@ -27,6 +27,7 @@ from ray.exceptions import RayError
 
 from actors.address import Address, Files
 from actors.agency.creation import Creation
+from actors.agency.peek import has_thread
 from actors.answers import NotHere, Refusal, unwrap
 from actors.background import Background
 from actors.caller import Location
@@ -41,7 +42,7 @@ from actors.settings import Settings
 from actors.updates import ThreadUpdate, update_from_file
 from agency.clock import now_ms
 from agency.define.system import AgentSystem
-from agency.errors import AgencyError, NotFound, Poisoned, StaleActivation, StoreError, Unavailable
+from agency.errors import AgencyError, Damaged, NotFound, Poisoned, StaleActivation, StoreError, Unavailable
 from agency.local import HOPELESS
 from agency.store.peek import Glance, glance, latest_order
 from agency.thread.parking import park
@@ -107,8 +108,16 @@ class Activations:
             if location is not None and location.activation != missed:
                 return location
             if not self._files.of(address).exists():
-                raise NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
+                raise await self._missing(address)
         return await self._move(address)
+
+    async def _missing(self, address: Address) -> AgencyError:
+        """Why there is no thread where one was looked for: there is none, or what was there is lost."""
+        if await asyncio.to_thread(has_thread, self._files.of(Address(address.agency)), address.thread):
+            return Damaged(
+                f"{self._files.of(address)} is missing or empty, and the agency knows of events of its thread"
+            )
+        return NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
 
     async def create(self, creation: Creation) -> None:
         """Make a thread, if it is not there yet, and begin its first run."""
@@ -155,6 +164,8 @@ class Activations:
                 continue
             if isinstance(answered, TooLate) or await self._is_behind(address, location.activation, answered):
                 continue
+            if isinstance(answered, Refusal) and answered.code == NotFound.code and create is None:
+                raise await self._missing(address)  # there is a file, and no thread in it
             unwrap(answered)
             self._warnings.pop(address, None)
             if address not in self._locations:

@@ -4,6 +4,7 @@ an order to a host, and a process between the two would cost a third of the time
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,10 +14,14 @@ from actors.address import Address, Files
 from actors.agency.agency import Agency
 from actors.agency.context import System
 from actors.agency.installation import Installation
+from actors.agency.razing import raze
 from actors.settings import Settings
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
-from agency.errors import no_agency
+from agency.errors import Damaged, no_agency
+from agency.store.sqlite import is_damage
+
+DELETE = Agency.delete.__name__
 
 
 class Agencies:
@@ -35,11 +40,23 @@ class Agencies:
 
     async def call(self, agency_id: str, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call an operation of an agency, which is opened if need be."""
-        agency = self._open(agency_id)
-        if agency.deleting:
-            raise no_agency(agency_id)
-        with self._serving(agency_id, agency):
-            return await agency.call(name, args, kwargs)
+        try:
+            agency = self._open(agency_id)
+            if agency.deleting:
+                raise no_agency(agency_id)
+            with self._serving(agency_id, agency):
+                return await agency.call(name, args, kwargs)
+        except (Damaged, sqlite3.DatabaseError) as error:
+            if name != DELETE or not is_damage(error):
+                raise
+        return await self._raze(agency_id)
+
+    async def _raze(self, agency_id: str) -> None:
+        """Delete an agency that cannot do it itself, because its file is damaged."""
+        if (agency := self._awake.get(agency_id)) is not None:
+            agency.close()
+            self._forget(agency_id)
+        await raze(agency_id, self._files, self._installation)
 
     def take(self, agency_id: str, updates: Sequence[ThreadUpdate]) -> None:
         """Have an agency write down how far its threads have got."""

@@ -23,7 +23,7 @@ from actors.directory.turns import Turns
 from actors.updates import ThreadUpdate
 from agency.children.parcels import Report
 from agency.clock import now_ms
-from agency.errors import AgencyError
+from agency.errors import AgencyError, Damaged
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,8 @@ class AgencyServices:
         """Have an agency start what its schedules want; if it cannot now, in a while."""
         try:
             await (await self._usable_agencies()).run_due(address.agency)
+        except Damaged as error:
+            log.warning("agency %s cannot run its schedules: %s", address, error)
         except Exception as error:  # whatever it was, schedules go on
             if self._files.of(address).exists():  # else the agency was deleted
                 log.warning("agency %s cannot run its schedules yet: %r", address, error)

@@ -50,6 +50,7 @@ from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.api.bodies import ServerLog, ServerLogLine
 from agency.api.tenancy import AgencyInfo
 from agency.errors import AgencyError
+from agency.secrets import remember_environment
 
 MAINTENANCE_SECONDS = 5.0
 LARGE = 1_000_000
@@ -65,6 +66,7 @@ class Directory:
         os.environ.update(
             unseal(settings.data_dir, settings.environment)
         )  # the system's module may need it to be imported
+        remember_environment()
         logs.set_up(settings.log_level)
         self._log = ServerLogLines()
         logging.getLogger().addHandler(self._log)
@@ -215,11 +217,12 @@ class Directory:
         """Whether a thread could run now. It answers soon, whatever goes on."""
         fleet = self._activations.fleet
         try:
-            waits = await self._waits_for() or ("" if fleet.ready else fleet.problem)
-            broken = waits == fleet.problem and fleet.is_broken
+            waits, told, broken = await self._waits_for(), "", False
+            if not waits and not fleet.ready:
+                waits, told, broken = fleet.problem.message, fleet.problem.told, fleet.is_broken
         except AgencyError as error:
-            waits, broken = str(error), True
-        return Readiness(ready=not waits, hosts=fleet.ready, reason=waits, broken=broken)
+            waits, told, broken = str(error), error.told, True
+        return Readiness(ready=not waits, hosts=fleet.ready, reason=waits, told=told, broken=broken)
 
     async def _waits_for(self) -> str:
         """What must come before any host; raises if it never will."""

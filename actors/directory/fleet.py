@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,17 +32,24 @@ from actors.settings import Settings
 from actors.status import HostStatus, NodeStatus
 from actors.totals import InstallationTotals, Totals
 from agency.backoff import Backoff
-from agency.errors import AgencyError, Unavailable
+from agency.errors import AgencyError, DefinitionError, SystemBroken, Unavailable, revive
 
 log = logging.getLogger(__name__)
 
 INVENTORY_SECONDS = 20.0
 WARM_SECONDS = 0.25
-NO_ANSWER_SECONDS = 30.0
-"""How long a thread waits for a host while none answers."""
 FAILURES_MOST = 3
+PATIENCE = 30.0
+"""Seconds for which a thread that has to be awake waits for a host where none starts just now, or none answers."""
 AGAIN = Backoff(first=1.0, longest=60.0)
 """Before one more host is tried on a node where none starts."""
+
+LOOK_AGAIN_SECONDS = 0.5
+NO_HOST = "the processes that threads run in are starting again; what was asked for was not done, so try again soon"
+BROKEN = (
+    "the server cannot load its agents, so no thread can run until those who run it have mended that: "
+    "`agency status` and `agency doctor` tell them why"
+)
 
 _HOST: Any = ray.remote(Host)
 _HOST_NAME = re.compile(rf"{HOST_PREFIX}[0-9]+")
@@ -63,6 +71,8 @@ class NodeTrouble:
     reason: Refusal
     failures: int = 0
     again_at: float = 0.0
+    certain: bool = False
+    """Whether no host can start there until a person has changed something."""
 
 
 class Fleet:
@@ -74,6 +84,7 @@ class Fleet:
         self._names = itertools.count(1)
         self._troubles: dict[str, NodeTrouble] = {}
         self._warming: asyncio.TimerHandle | None = None
+        self._host_ready = asyncio.Event()  # set and replaced each time that a host becomes ready
         self._stopping = False
         self._background = Background("the fleet")
         self._beat_seconds = settings.silent_after / 10
@@ -146,14 +157,11 @@ class Fleet:
 
     async def host_for(self, address: Address, current: str | None, *, alone: bool) -> HostEntry:
         """A host that is ready, and in which the thread has its location already: the current one if it still lives."""
-        deadline = self._clock.now + NO_ANSWER_SECONDS
+        deadline = self._clock.now + PATIENCE
         while True:
             entry = self._hosts.get(current) if current is not None else None
-            if entry is None and (entry := self._choose(address, alone=alone)) is None:
-                if self._clock.now > deadline:
-                    raise Unavailable("no host answers")
-                await asyncio.sleep(self._beat_seconds)
-                continue
+            if entry is None:
+                entry = await self._choose(address, deadline, alone=alone)
             try:
                 if entry.slot.ready and entry.slot.silent:  # the thread is awake there: it waits for its host's fate
                     await entry.handle.ping.remote()
@@ -184,14 +192,30 @@ class Fleet:
             if entry.slot.role == "dedicated" and not entry.slot.threads:
                 self._give_back(entry)
 
-    def _choose(self, address: Address, *, alone: bool) -> HostEntry | None:
-        """A host for one more thread; None if no host answers, and enough have been started in their place."""
+    async def _choose(self, address: Address, deadline: float, *, alone: bool) -> HostEntry:
+        """The host for one more thread, which may have to start. After a storm of deaths there is none for a while, or
+        none answers: a thread that needs one waits, because hosts are tried again by themselves."""
+        while True:
+            entry = self._one_for_another(alone=alone)
+            if entry is not None:
+                self._placement.enter(entry.slot, address, alone=alone)
+                return entry
+            left = deadline - self._clock.now
+            if left <= 0:
+                raise self._no_host()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
+                    await self._host_ready.wait()
+
+    def _one_for_another(self, *, alone: bool) -> HostEntry | None:
+        """A host that can take one more thread; None if none starts just now, or none answers and enough have been
+        started in their place."""
         slot = self._placement.choose(alone=alone)
-        if slot is None and not alone and self._placement.node_below_budget() is None and self.silent:
+        if slot is not None:
+            return self._hosts[slot.name]
+        if not alone and self.silent and self._placement.node_below_budget() is None:
             return None
-        entry = self._hosts[slot.name] if slot is not None else self._start_one_more()
-        self._placement.enter(entry.slot, address, alone=alone)
-        return entry
+        return self._start_one_more()
 
     # Hosts come and go.
 
@@ -219,13 +243,21 @@ class Fleet:
         if self._warming is None or self._warming.when() < loop.time():
             self._warming = loop.call_later(WARM_SECONDS, self.keep_warm)
 
-    def _start_one_more(self) -> HostEntry:
+    def _start_one_more(self) -> HostEntry | None:
+        """A host on a node where hosts start; None if there is no such node just now. Raises if that stays so until a
+        person has changed something."""
         node = self._placement.node_below_budget() or self._placement.least_busy_node()
-        if node is None and (trouble := self._trouble) is not None:
-            unwrap(trouble)  # raises; `maintain` tries periodically whether hosts start again
-        if node is None:
-            raise Unavailable("there is no node that hosts could be on")
-        return self._start(node)
+        if node is not None:
+            return self._start(node)
+        if self._troubles and all(trouble.certain for trouble in self._troubles.values()):
+            raise self._no_host()
+        self._try_closed_nodes()
+        return None
+
+    def _no_host(self) -> AgencyError:
+        """Why there is none: the reason for those who run the installation, and the rest for everybody."""
+        trouble = self._trouble or Refusal(Unavailable.code, "there is no node that hosts could be on")
+        return revive(trouble.code, trouble.message).telling(trouble.told or NO_HOST)
 
     def _start(self, node: str) -> HostEntry:
         name = f"{HOST_PREFIX}{next(self._names)}"
@@ -251,13 +283,14 @@ class Fleet:
         try:
             answered: Inventory | Refusal = await entry.handle.inventory.remote()
         except RayError as error:
-            told = f"hosts die while they start: {reason_of(error)}"
-            self._note_failure(entry.slot.node, Refusal(Unavailable.code, told))
+            reason = f"hosts die while they start: {reason_of(error)}"
+            self._note_failure(entry.slot.node, Refusal(Unavailable.code, reason, NO_HOST))
             entry.fail(error)
             await self.clean_up(entry)
             return
         if isinstance(answered, Refusal):  # it cannot import the system, and no other host on this node will
-            self._note_failure(entry.slot.node, answered, certain=True)
+            code = SystemBroken.code if answered.code == DefinitionError.code else answered.code
+            self._note_failure(entry.slot.node, Refusal(code, answered.message, BROKEN), certain=True)
             self._give_back(entry)
             entry.fail(RayError(answered.message))
             return
@@ -271,6 +304,8 @@ class Fleet:
         entry.slot.ready, entry.pid = True, inventory.pid
         entry.pulse.opened(self._settings.silent_after, self._settings.replace_after)
         entry.opened.set_result(None)
+        self._host_ready.set()
+        self._host_ready = asyncio.Event()
 
     def _note_failure(self, node: str, refusal: Refusal, *, certain: bool = False) -> None:
         """A host did not start. Once it is certain that none does on its node, the node is closed for a while."""
@@ -278,7 +313,8 @@ class Fleet:
         if known is None or known.reason != refusal:
             log.error("a host did not start on node %s: %s", node[:8], refusal.message)
         failures = 1 if known is None else known.failures + 1
-        self._troubles[node] = NodeTrouble(refusal, failures, time.monotonic() + AGAIN.delay(failures))
+        again = time.monotonic() + AGAIN.delay(failures)
+        self._troubles[node] = NodeTrouble(refusal, failures, again, certain)
         if certain or failures >= FAILURES_MOST:
             self._placement.closed.add(node)
 
@@ -387,11 +423,11 @@ class Fleet:
         return len(self._hosts) - self.ready - self.silent
 
     @property
-    def problem(self) -> str:
+    def problem(self) -> Refusal:
         """Why no host may be ready."""
         if self._trouble is None and self.silent:
-            return "no host answers"
-        return self._trouble.message if self._trouble is not None else "no host has started yet"
+            return Refusal(Unavailable.code, "no host answers")
+        return self._trouble or Refusal(Unavailable.code, "no host has started yet")
 
     @property
     def is_broken(self) -> bool:

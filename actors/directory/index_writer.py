@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from actors.background import Background
 from actors.directory.agencies import Agencies
 from actors.updates import ThreadUpdate
-from agency.errors import NotFound
+from agency.errors import Damaged, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +80,8 @@ class IndexWriter:
             self._agencies.take(agency, updates)
         except NotFound:
             pass  # it was deleted
+        except Damaged as error:  # once it is restored, the next directory finds in the threads' files what it lacks
+            log.warning("updates of the threads of agency %s are not written: %s", agency, error)
         except Exception as error:
             log.warning("updates of the threads of agency %s cannot be written yet: %r", agency, error)
             return False

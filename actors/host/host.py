@@ -50,8 +50,8 @@ from agency import captured
 from agency.api.bodies import ServerLogLine
 from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
-from agency.errors import AgencyError
-from agency.secrets import remember_all
+from agency.errors import AgencyError, Damaged, NotAThreadStore, StorageFull
+from agency.secrets import remember_all, remember_environment
 from agency.thread.openings import openings_of
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,8 @@ DOZE_SECONDS = 5.0
 MOST_WORKERS = 1_000
 """OS threads for code that calls `asyncio.to_thread`. They are started as they are needed; with asyncio's few, some
 calls that hang would keep the host itself from reading files."""
+OF_STORAGE = frozenset({StorageFull.code, Damaged.code, NotAThreadStore.code})
+"""The codes of refusals that every activation of a thread would give."""
 DEAD_THREAD_MS = 1_000
 """How long after a thread could not go on here (its file could not be written, or another host has it) the directory
 looks again."""
@@ -129,12 +131,14 @@ class Host:
         try:
             os.environ.update(unseal(settings.data_dir, settings.environment))
             system = load_system(settings)
+            remember_environment()
             remember_all(build.references(system, settings.providers))
             system.prepare(settings.providers)
             self._services = HostServices(name, settings, system, self._caller, self._updates, self._terms)
             openings_of(system).hold()
         except AgencyError as error:
-            self._broken = Refusal(error.code, f"{error} (on node {ray.get_runtime_context().get_node_id()[:8]})")
+            where = f"on node {ray.get_runtime_context().get_node_id()[:8]}"
+            self._broken = Refusal(error.code, f"{error} ({where})", error.told)
 
     # What the directory asks.
 
@@ -233,8 +237,10 @@ class Host:
         with bound_contextvars(agency=address.agency, thread=address.thread):  # for log lines written meanwhile
             answered = await answer(agent.call(method, args, kwargs))
         # A refusal by an activation that has ended meanwhile says nothing about the thread: the caller looks for it
-        # again, and the next activation decides.
-        return NotHere() if isinstance(answered, Refusal) and not agent.alive else answered
+        # again, and the next activation decides. That there is no room, or that the file is damaged, is so for each.
+        if isinstance(answered, Refusal) and not agent.alive and answered.code not in OF_STORAGE:
+            return NotHere()
+        return answered
 
     async def follow(self, consumer: str, changes: dict[int, tuple[Address, int] | None]) -> None:
         """Follow threads for a consumer, each after a seq, under the consumer's numbers; None ends that."""
@@ -332,7 +338,7 @@ class Host:
                 if soon or not agent.idle or time.monotonic() - agent.last_used < after:
                     return
             else:
-                wake_at = now_ms() + DEAD_THREAD_MS
+                wake_at = None if agent.thread.damaged else now_ms() + DEAD_THREAD_MS
             del self._awake[address]
             await _close(agent)
             unconfirmed = self._updates.end(address)

@@ -28,7 +28,7 @@ from agency.define.context import ToolContext
 from agency.define.provided import ProvidesNothing, Provision
 from agency.define.tools import Tool
 from agency.errors import Interrupted, ToolError
-from agency.secrets import NoSecret, handed, look_up, without_secrets
+from agency.secrets import NoSecret, handed, look_up, remember_environment, without_secrets
 from agency.store.draft import NOTHING, Draft
 from agency.thread.calls import arguments_for, as_outcome, failed_call, is_doubtful, without_values
 from agency.thread.supply import Supply
@@ -111,6 +111,7 @@ def handed_over(tool: Tool) -> dict[str, str]:
 def _run(host: str, settings: Settings, name: str, args: JsonValue, context: ToolContext) -> Ran:
     """In the worker."""
     captured.capture(lines=False)
+    remember_environment()
     system = load_system(settings)
     tool = system.tool(name)
     values: dict[str, str] = {}

@@ -69,6 +69,9 @@ class AgencyInfo(Wire):
     name: str
     created_at: str
     budget: Budget = Budget()
+    damaged: bool = False
+    """Whether the agency's file is damaged. Then its name is its id, and all that the owner can do with it is to delete
+    it, or to restore it from a backup."""
 
 
 class Use(Wire):

@@ -25,6 +25,7 @@ from agency.errors import (
     Forbidden,
     NotFound,
     RateLimited,
+    StorageFull,
     TooLarge,
     Unauthorized,
     Unavailable,
@@ -47,6 +48,7 @@ _BY_STATUS: dict[int, type[AgencyError]] = {
     502: Unavailable,
     503: Unavailable,
     504: Unavailable,
+    507: StorageFull,
 }
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from agency.errors import InvalidInput, TooLarge
+from agency.names import check_name
 from agency.wire import Wire
 
 Version = str
@@ -36,7 +37,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _VERSION = re.compile(r"[!#-~]{1,200}")
 """Printable ASCII without quotes and spaces, because it travels as an ETag."""
 _UNFIT = frozenset(("Cc", "Cs", "Zl", "Zp"))
-"""Categories of characters that a path cannot have: controls, lone surrogates, separators of lines and paragraphs."""
+"""Categories of characters that no path has: controls, lone surrogates, separators of lines and paragraphs."""
 
 
 class ShelfEntry(Wire):
@@ -127,6 +128,11 @@ def checked_shelf(name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(f"the name of a shelf has 1 to 64 letters, digits, '-' and '_', not {name!r:.100}")
     return name
+
+
+def new_path(path: object) -> str:
+    """The path of an entry that is to be written: as `checked_path`, and fit to be a name."""
+    return check_name(checked_path(path), "the path of an entry")
 
 
 def checked_path(path: object) -> str:

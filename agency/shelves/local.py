@@ -37,6 +37,7 @@ from agency.shelves.interface import (
     checked_prefix,
     checked_shelf,
     checked_version,
+    new_path,
 )
 from agency.store import sqlite
 from agency.store.sqlite import Layout, Storage, Transaction
@@ -108,7 +109,7 @@ class LocalShelves:
     def write(
         self, shelf: str, path: str, content: bytes, *, if_version: Version | None = None, key: str = ""
     ) -> ShelfEntry:
-        name, where, condition = checked_shelf(shelf), checked_path(path), checked_version(if_version)
+        name, where, condition = checked_shelf(shelf), new_path(path), checked_version(if_version)
         checked_content(content)
         written = _digest(checked_key(key), condition, content) if key else None
         with self._writing() as db:

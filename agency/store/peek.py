@@ -94,7 +94,7 @@ def glance(path: Path) -> Glance:
     """What a file says of its thread; of one that holds none, nothing."""
     try:
         (due, seq, calling, status, reason, at, born, got_to), spent, children, title = look(path, _glance)
-    except sqlite3.Error:
+    except (sqlite3.Error, ValidationError):
         return Glance()
     return Glance(due, seq, bool(calling), status, reason, at, born, spent, children, title, got_to)
 

@@ -10,14 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from agency.errors import Damaged
 from agency.events import EventType
 from agency.messages import Message
 from agency.spending import NOTHING_SPENT, Spent
 from agency.store.draft import WARNINGS, Draft, Posted, Value, When
 from agency.store.store import EVENT_TYPES, ThreadStore
 from agency.turn.outcomes import CallOutcome, Canceled, Deferred, Failure, Success
+from agency.turn.state import TurnCheckpoint
 
 _WHEN: TypeAdapter[When] = TypeAdapter(When)
 _WARNED = "SELECT value FROM kv WHERE owner = ? AND key GLOB printf('%08d.*', ?) ORDER BY key"
@@ -37,6 +39,14 @@ class StoredRun:
     options: bytes | None = None
     """What it has in the place of the blueprint's."""
     started_at: int = 0
+
+    @property
+    def checkpoint(self) -> TurnCheckpoint:
+        """Its machine as it was stored."""
+        try:
+            return TurnCheckpoint.load(self.machine)
+        except ValidationError as error:
+            raise Damaged(f"the file is damaged: how run {self.n} stands in it cannot be read: {error}") from error
 
 
 def add_run(draft: Draft, n: int, started_at: int, output: bytes | None, options: bytes | None) -> None:

@@ -73,7 +73,7 @@ def read_since(path: Path, seq: int, messages: int) -> SinceThen | None:
     holds less than that, it is from an earlier time, and all that it says is returned."""
     try:
         return look(path, lambda db: _read(db, path, seq, messages))
-    except (sqlite3.Error, StoreError):
+    except (sqlite3.Error, StoreError, ValueError, IndexError):  # what is damaged may say anything
         return None
 
 

@@ -10,6 +10,7 @@ is synced, except to what `Storage` says.
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from agency.errors import NewerStore, StoreError
+from agency.errors import Damaged, NewerStore, StorageFull, StoreError
 
 BUSY_SECONDS = 10.0
 """How long a connection waits for the lock of another one."""
@@ -109,7 +110,54 @@ def store_errors(doing: str, path: Path) -> Iterator[None]:
 
 
 def refused(doing: str, path: Path, error: sqlite3.Error) -> StoreError:
-    return StoreError(f"cannot {doing} {path}: {error}")
+    if path.is_dir():
+        return Damaged(f"cannot {doing} {path}: there is a folder in the place of the file")
+    return _kind(error)(f"cannot {doing} {path}: {error}")
+
+
+def as_store_error(error: sqlite3.Error | OSError) -> StoreError | None:
+    """What an error says of the storage or of a file, wherever it was raised; None if it says nothing of them."""
+    if isinstance(error, OSError):
+        return StorageFull(f"cannot write: {error}") if error.errno in _NO_ROOM else None
+    kind = _kind(error)
+    return None if kind is StoreError and _primary(error) not in _PASSING else kind(f"cannot use a file: {error}")
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether it was raised because a file is damaged."""
+    return isinstance(error, Damaged) or (isinstance(error, sqlite3.Error) and issubclass(_kind(error), Damaged))
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+_UNWRITTEN = frozenset(
+    {
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_DIR_FSYNC,
+        sqlite3.SQLITE_IOERR_TRUNCATE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+    }
+)
+_TORN = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_CANTOPEN_ISDIR})
+
+
+def _kind(error: sqlite3.Error) -> type[StoreError]:
+    """What is wrong, by SQLite's code. An old file that was moved away under a connection is read-only for it, too."""
+    code, primary = getattr(error, "sqlite_errorcode", 0), _primary(error)
+    if primary == sqlite3.SQLITE_FULL or code in _UNWRITTEN:
+        return StorageFull
+    if primary == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY_DBMOVED:
+        return StorageFull
+    undecodable = isinstance(error, sqlite3.OperationalError) and str(error).startswith("Could not decode")
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or code in _TORN or undecodable:
+        return Damaged
+    return StoreError
+
+
+def _primary(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 # Transactions.
@@ -201,7 +249,7 @@ class Layout:
     """Whose file it is, for messages: `a thread`, `an agency`."""
     application_id: int
     steps: tuple[str, ...]
-    refusal: type[StoreError] = StoreError
+    refusal: type[Damaged] = Damaged
     """Raised for a file of another kind."""
     unmarked: bool = False
     """Whether a file that has tables and no `application_id` is taken for one of this kind."""
@@ -221,7 +269,8 @@ def version_of(db: sqlite3.Connection, path: Path, layout: Layout) -> int:
     except sqlite3.OperationalError:
         raise  # no room, no rights, too many open files: not the file's fault
     except sqlite3.DatabaseError as error:
-        raise layout.refusal(f"{path} is not {layout.owner}'s file, or is damaged: {error}") from error
+        refusal = layout.refusal if _kind(error) is Damaged else _kind(error)
+        raise refusal(f"{path} is not {layout.owner}'s file, or is damaged: {error}") from error
     unmarked_is_foreign = not layout.unmarked and (tables or version)
     if application != layout.application_id and (application or unmarked_is_foreign):
         raise layout.refusal(f"{path} is an SQLite file, but not {layout.owner}'s")

@@ -23,11 +23,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 
 from agency.clock import now_ms
-from agency.errors import NotFound, StaleActivation, WrongState
+from agency.errors import Damaged, NotFound, StaleActivation, WrongState
 from agency.events import Event, EventType, NewEvent, timestamp
 from agency.messages import Message
 from agency.store import history, schema, sqlite
@@ -97,7 +97,7 @@ class ThreadStore:
         path = Path(path)
         if not path.exists():
             if create is None:
-                raise NotFound(f"there is no thread at {path}; to create one, name its agent")
+                raise _no_thread(f"there is no thread at {path}; to create one, name its agent")
             if not storage.shared:
                 _write_template(path, tables or {})
         with sqlite.store_errors("open", path):
@@ -105,7 +105,7 @@ class ThreadStore:
             try:
                 if schema.check(db, path) == 0:
                     if create is None:
-                        raise NotFound(f"{path} holds no thread")
+                        raise _no_thread(f"{path} holds no thread")
                     db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
                 sqlite.use_journal(db, storage)
                 sqlite.use_sync(db, storage.first_sync)
@@ -280,17 +280,21 @@ class ThreadStore:
         with self._lock:
             self._check_open()
             db = self._db
-            if not staged:
-                return db.execute(sql, params).fetchall()
-            begin, undo = ("SAVEPOINT trial", UNDO_TRIAL) if db.in_transaction else ("BEGIN", ("ROLLBACK",))
-            db.execute(begin)
             try:
-                for statement, values in staged:
-                    db.execute(statement, values)
-                return db.execute(sql, params).fetchall()
-            finally:
-                for each in undo:
-                    db.execute(each)
+                if not staged:
+                    return db.execute(sql, params).fetchall()
+                begin, undo = ("SAVEPOINT trial", UNDO_TRIAL) if db.in_transaction else ("BEGIN", ("ROLLBACK",))
+                db.execute(begin)
+                try:
+                    for statement, values in staged:
+                        db.execute(statement, values)
+                    return db.execute(sql, params).fetchall()
+                finally:
+                    if db.in_transaction:  # a disk without room has ended it already
+                        for each in undo:
+                            db.execute(each)
+            except sqlite3.Error as error:
+                raise self._refused(error) from error
 
     def _check_open(self) -> None:
         if self.closed:
@@ -303,21 +307,29 @@ class ThreadStore:
     def messages(self, after: int = 0, upto: int | None = None) -> list[Message]:
         last = self.message_count if upto is None else upto
         rows = self.query("SELECT body FROM messages WHERE seq > ? AND seq <= ? ORDER BY seq", (after, last))
-        return [Message.model_validate_json(str(body)) for (body,) in rows]
+        try:
+            return [Message.model_validate_json(str(body)) for (body,) in rows]
+        except ValidationError as error:
+            raise Damaged(f"{self.path} is damaged: a message in it is none: {error}") from error
+
+    def _refused(self, error: sqlite3.Error) -> Exception:
+        """The storage's fault or the file's is told as such; what a query does wrong, as it is."""
+        known = sqlite.as_store_error(error)
+        return error if known is None else sqlite.refused("read", self.path, error)
 
     def events(self, after: int = 0, limit: int = 1_000) -> list[Event]:
         """Stored events after a seq. Those that are not on disk yet are left out."""
-        rows: Iterable[EventRow]
         if self.late is not None and self._recent and self._recent[0][0] <= after + 1:
-            rows = [row for row in self._recent if after < row[0] <= self.late.seq][:limit]
+            rows: Iterable[Row] = [row for row in self._recent if after < row[0] <= self.late.seq][:limit]
         else:
-            with self._lock:
-                self._check_open()
-                rows = self._db.execute(
-                    "SELECT seq, ts, type, run, data FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-                    (after, self.durable_seq, limit),
-                ).fetchall()
-        return [event_of(self.thread_id, *row) for row in rows]
+            rows = self.query(
+                "SELECT seq, ts, type, run, data FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+                (after, self.durable_seq, limit),
+            )
+        try:
+            return [event_of(self.thread_id, *row) for row in rows]  # type: ignore[arg-type]  # STRICT columns
+        except (ValueError, IndexError) as error:
+            raise Damaged(f"{self.path} is damaged: an event in it is none: {error}") from error
 
     def _title(self) -> str:
         """As it is stored; of a file of an earlier release, what its first message gives."""
@@ -367,6 +379,10 @@ def run_id(thread_id: str, run: int) -> str:
     return f"{thread_id}.{run}"
 
 
+def _no_thread(message: str) -> NotFound:
+    return NotFound(message).telling("there is no such thread")
+
+
 def _connect(path: Path, mode: sqlite.Mode) -> sqlite3.Connection:
     db = sqlite.connect(path, mode, any_thread=True, cached_statements=256)
     db.execute("PRAGMA recursive_triggers = ON")  # else what REPLACE removes is missing in the history
@@ -393,7 +409,7 @@ def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | N
         schema.migrate(db, schema.check(db, path))  # checked again, now that no other process can write
         if not db.execute("SELECT EXISTS (SELECT 1 FROM events)").fetchone()[0]:
             if create is None:
-                raise NotFound(f"{path} holds no thread")
+                raise _no_thread(f"{path} holds no thread")
             db.executemany("REPLACE INTO meta VALUES (?, ?)", create.items())
             db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
         if order:

@@ -58,7 +58,7 @@ from agency.thread.views import status_of
 from agency.turn import effects as fx
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Settled, TurnOutcome
-from agency.turn.state import TurnCheckpoint, WaitingTools
+from agency.turn.state import WaitingTools
 
 
 class Driver:
@@ -134,7 +134,7 @@ class Driver:
         stored = records.last_run(self._store)
         if stored is None:
             return
-        self.run.enter(stored.n, TurnMachine(TurnCheckpoint.load(stored.machine), self._blueprint.mode))
+        self.run.enter(stored.n, TurnMachine(stored.checkpoint, self._blueprint.mode))
         self._caller.output = None if stored.output is None else from_json(stored.output)
         if stored.options is not None and self.run.active:
             draft = self.run.draft()

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from agency.define.files import AnyFileKeeper, FileKeeper
 from agency.define.hooks import HookContext
 from agency.errors import HookFailed, InvalidInput
+from agency.names import check_name
 from agency.store.draft import Draft
 from agency.thread.pipeline import Pipeline, run_hook
 
@@ -29,6 +30,8 @@ async def keep_files(pipeline: Pipeline, draft: Draft, files: Mapping[str, str |
     """Have the keepers keep these files, or none of them."""
     if not keeps_files(pipeline):
         raise InvalidInput(f"agent {pipeline.agent!r} keeps no files: it has no filesystem")
+    for path in files:
+        check_name(path, f"the path {path!r:.200}")  # whatever else a keeper calls a path
     await _ask(pipeline, draft, "on_files", lambda keeper, ctx: keeper.on_files(ctx, files))
 
 

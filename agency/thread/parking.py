@@ -47,7 +47,7 @@ async def park(path: Path, system: AgentSystem, error: AgencyError, *, storage: 
 
 
 class ParkedRuntime:
-    """Where a thread runs that is opened only to be parked. It is a `Runtime` in which nothing runs."""
+    """Where a thread runs that is opened only to be parked, or to be read. It is a `Runtime` in which nothing runs."""
 
     def agents(self) -> Mapping[str, Blueprint]:
         return {}

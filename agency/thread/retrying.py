@@ -27,7 +27,7 @@ from agency.thread.views import Accepted
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Stopped
 from agency.turn.replies import said_again
-from agency.turn.state import Limits, TurnCheckpoint
+from agency.turn.state import Limits
 
 
 class Retrying:
@@ -58,7 +58,7 @@ class Retrying:
         run = records.last_run(self._store)
         if run is None:
             raise WrongState(f"thread {self._thread.id} has not run yet: send it a message")
-        machine = TurnMachine(TurnCheckpoint.load(run.machine))
+        machine = TurnMachine(run.checkpoint)
         outcome = machine.outcome
         if run.status == "error" and isinstance(outcome, Stopped):
             return run, outcome, machine.checkpoint().limits

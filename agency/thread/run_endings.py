@@ -37,7 +37,6 @@ from agency.tracebacks import is_unexpected, log_failure, stack_of
 from agency.turn.effects import RunAborted
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Stopped, TurnOutcome
-from agency.turn.state import TurnCheckpoint
 from agency.wire import sayable_text
 
 log = logging.getLogger(__name__)
@@ -116,7 +115,7 @@ class RunEndings:
         parent, first = self._thread.parent, records.run(self._store, 1)
         if parent is None or first is None:
             return
-        machine = TurnMachine(TurnCheckpoint.load(first.machine))
+        machine = TurnMachine(first.checkpoint)
         if machine.outcome is not None:
             spent = machine.spent(now_ms()) + (self._family.spent_in(1) or NOTHING_SPENT)
             outbox.send(draft, LateSpending(to=parent.thread_id, token=parent.token, spent=spent))
@@ -131,7 +130,7 @@ class RunEndings:
     def tell(self, n: int | None = None) -> None:
         """Tell the middleware of the ends that are still untold: all, or that of one run."""
         for run in records.untold_ends(self._store, n):
-            ended = run_end(run_id(self._thread.id, run.n), TurnMachine(TurnCheckpoint.load(run.machine)))
+            ended = run_end(run_id(self._thread.id, run.n), TurnMachine(run.checkpoint))
             task = asyncio.create_task(self._tell(run.n, ended), name=f"after {ended.run_id}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, overload
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from typing_extensions import Unpack
 
 from agency import events
@@ -28,7 +28,7 @@ from agency.define.blueprint import Blueprint
 from agency.define.options import RunOptionFields
 from agency.define.output import OutputType
 from agency.define.system import AgentSystem
-from agency.errors import AgencyError, NotFound, WrongState
+from agency.errors import AgencyError, Damaged, NotFound, WrongState
 from agency.events import Event
 from agency.idempotency import request_digest
 from agency.messages import Message, ToolCall
@@ -168,8 +168,11 @@ class Thread:
     @classmethod
     def of(cls, store: ThreadStore, system: AgentSystem, runtime: Runtime) -> Thread:
         """The thread in a file that is open; nothing of it runs yet."""
-        metadata = ThreadMetadata.model_validate_json(str(store.meta("metadata")))
-        blueprint = Blueprint.model_validate_json(str(store.meta("blueprint")))
+        try:
+            metadata = ThreadMetadata.model_validate_json(str(store.meta("metadata")))
+            blueprint = Blueprint.model_validate_json(str(store.meta("blueprint")))
+        except ValidationError as error:
+            raise Damaged(f"{store.path} is damaged: it does not say what its thread is: {error}") from error
         return cls(store, system, runtime, metadata, blueprint)
 
     async def _wake(self) -> None:
@@ -211,6 +214,11 @@ class Thread:
     @property
     def id(self) -> str:
         return self.metadata.id
+
+    @property
+    def damaged(self) -> bool:
+        """Whether this activation has ended because the file is damaged: opening it again does not help."""
+        return isinstance(self._driver.error, Damaged)
 
     @property
     def alive(self) -> bool:

@@ -39,7 +39,7 @@ from agency.thread.run_facts import (
 )
 from agency.turn.machine import TurnMachine
 from agency.turn.outcomes import Stopped, result_of
-from agency.turn.state import Attempt, PauseReason, TurnCheckpoint
+from agency.turn.state import Attempt, PauseReason
 from agency.turn.state import RunStatus as RunStatus
 from agency.wire import Wire
 
@@ -233,7 +233,7 @@ class Beside:
 
 
 def envelope(metadata: ThreadMetadata, run: StoredRun, beside: Beside) -> RunEnvelope:
-    machine = TurnMachine(TurnCheckpoint.load(run.machine))
+    machine = TurnMachine(run.checkpoint)
     outcome = machine.outcome
     errors: tuple[ErrorInfo, ...] = ()
     if isinstance(outcome, Stopped):

@@ -11,6 +11,8 @@ from dashboard.command.terminal.console import AsJson, DataDir, app, err, print_
 from dashboard.command.terminal.rendering import clean, moment
 from dashboard.command.terminal.targets import ServerUrl, server
 
+DAMAGED = "(damaged: restore its file from a backup, or delete it)"
+
 
 @app.command()
 def agencies(
@@ -30,4 +32,5 @@ def agencies(
         return
     if not found:
         err.print("there are no agencies; --create NAME makes one")
-    print_table(("agency", "name", "made"), [(each.id, clean(each.name), moment(each.created_at)) for each in found])
+    rows = [(each.id, DAMAGED if each.damaged else clean(each.name), moment(each.created_at)) for each in found]
+    print_table(("agency", "name", "made"), rows)

@@ -49,6 +49,8 @@ PORT = 8000
 ANSWER_SECONDS = 10.0
 SET = "set"
 
+DAMAGED_MOST = 5
+
 
 class Finding(Wire):
     """The result of one check."""
@@ -99,6 +101,7 @@ def examine(data_dir: Path, reference: str, ray_address: str | None) -> Iterator
     yield shared_memory()
     yield open_files()
     yield folder(data_dir)
+    yield files(data_dir)
     yield installation(data_dir)
     yield from local_ray_in_use(data_dir)
     yield port()
@@ -198,6 +201,19 @@ def folder(data_dir: Path) -> Finding:
         return Finding(what="data folder", state="missing", found=f"{data_dir}: {error.strerror}", to_do=todo)
     found = str(data_dir) if data_dir.is_dir() else f"{data_dir}, which will be made"
     return Finding(what="data folder", state="ok", found=found)
+
+
+def files(data_dir: Path) -> Finding:
+    """Whether the files of agencies and threads are whole."""
+    from dashboard.command.damaged_files import damaged_files
+
+    damaged, all_read = damaged_files(data_dir)
+    if damaged:
+        told = ", ".join(str(each.relative_to(data_dir)) for each in damaged[:DAMAGED_MOST])
+        more = f" and {len(damaged) - DAMAGED_MOST} more" if len(damaged) > DAMAGED_MOST else ""
+        todo = "stop the server and restore them from a backup, or delete these threads or agencies"
+        return Finding(what="files", state="warning", found=f"damaged: {told}{more}", to_do=todo)
+    return Finding(what="files", state="ok", found="whole" if all_read else "those are whole that there was time for")
 
 
 def installation(data_dir: Path) -> Finding:

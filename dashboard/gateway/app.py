@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from starlette.middleware.cors import CORSMiddleware
 
 from agency.define.system import AgentSystem
+from agency.secrets import remember_environment
 from dashboard.gateway import problems
 from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.extensions import routers_of
@@ -57,6 +58,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     """The gateway's app, with what the system's middleware bring.
 
     It answers 503 until its server sets `app.state.cluster` to the joined `Cluster`."""
+    remember_environment()
     app = FastAPI(
         title="Agency",
         version=version("agency"),

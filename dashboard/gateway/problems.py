@@ -10,6 +10,7 @@ import http
 import math
 import re
 import secrets
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from starlette.exceptions import HTTPException
 from agency import errors
 from agency.errors import AgencyError
 from agency.secrets import without_secrets
+from agency.store.sqlite import as_store_error
 from agency.wire import Wire, plain_problem
 from dashboard.gateway.json_route import UNSAID
 from dashboard.gateway.mounting import path_in_app
@@ -37,6 +39,7 @@ MEDIA = "application/problem+json"
 STATUSES: dict[type[AgencyError], int] = {
     errors.InvalidInput: 400,
     errors.DefinitionError: 400,
+    errors.SystemBroken: 503,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
@@ -46,9 +49,17 @@ STATUSES: dict[type[AgencyError], int] = {
     errors.TooLarge: 413,
     errors.RateLimited: 429,
     errors.Unavailable: 503,
-    errors.StaleActivation: 503,
+    errors.StoreError: 503,
+    errors.StorageFull: 507,
 }
 """Every other error is a fault of this server: 500."""
+
+HTTP_UNAUTHORIZED = 401
+SERVERS_FAULT = 500
+AGAIN_SECONDS = {429: 1, 503: 1, 507: 10}
+"""After how many seconds clients are asked to try again, by status."""
+LASTING_SECONDS = 60
+"""The same for what a person has to mend."""
 
 _PATH = re.compile(r"(?<![\w:/])(?:/[^\s,;:()'\"/]+){2,}/?")
 
@@ -67,7 +78,9 @@ MEANINGS = {
     412: "The entry has another version, or is there or not there against your condition; nothing was changed.",
     413: "The request is larger than this installation accepts.",
     429: "Too many requests; `Retry-After` says when to try again.",
-    503: "No host could answer in time; try again.",
+    503: "This cannot be done now. `Retry-After` says when to try again; `code` tells a server that is busy or starts "
+    "(`ERR_UNAVAILABLE`) from a file of it that is damaged (`ERR_DAMAGED`).",
+    507: "The server's disk or quota is full, or it may only read there; nothing of this was kept.",
 }
 
 
@@ -91,9 +104,9 @@ def as_problem(error: Exception) -> JSONResponse:
     """The answer to a request that raised this."""
     match error:
         case AgencyError() if (status := _status(error)) is not None:
-            wait = str(max(1, math.ceil(error.retry_after))) if isinstance(error, errors.RateLimited) else "1"
-            headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": wait}, 503: {"Retry-After": "1"}}
-            return problem(status, error.code, without_secrets(str(error)), headers.get(status))
+            if error.told:
+                log.warning("refused", code=error.code, reason=str(error))
+            return problem(status, error.code, _told(error, status), _headers(error, status))
         case HTTPException(status_code=404):
             return problem(
                 404, errors.NotFound.code, "there is nothing at this address; /openapi.json lists what there is"
@@ -104,11 +117,30 @@ def as_problem(error: Exception) -> JSONResponse:
             return problem(error.status_code, errors.InvalidInput.code, str(error.detail), error.headers)
         case RequestValidationError():
             return problem(400, errors.InvalidInput.code, _explain(error))
+        case sqlite3.Error() | OSError() if (known := as_store_error(error)) is not None:
+            return as_problem(known)
         case _:
             number = secrets.token_hex(4)
             log.error("internal error", number=number, exc_info=error)
             code = error.code if isinstance(error, AgencyError) else AgencyError.code
             return problem(500, code, f"internal error; the server's log has it under id {number}")
+
+
+def _told(error: AgencyError, status: int) -> str:
+    """What a caller reads: nothing of the machine that the server runs on."""
+    told = without_secrets(error.told or str(error))
+    return without_paths(told) if status >= SERVERS_FAULT else told
+
+
+def _headers(error: AgencyError, status: int) -> dict[str, str]:
+    if status == HTTP_UNAUTHORIZED:
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, errors.RateLimited):
+        return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+    if status in AGAIN_SECONDS:
+        lasting = isinstance(error, errors.Damaged | errors.NewerStore | errors.SystemBroken)
+        return {"Retry-After": str(LASTING_SECONDS if lasting else AGAIN_SECONDS[status])}
+    return {}
 
 
 def _status(error: AgencyError) -> int | None:
@@ -171,5 +203,5 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": MEANINGS[status], "content": {MEDIA: {"schema": schema}}}
-        for status in sorted({400, 401, 403, 413, 429, 503, *statuses})
+        for status in sorted({400, 401, 403, 413, 429, 503, 507, *statuses})
     }

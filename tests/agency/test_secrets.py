@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import os
+import sys
 from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
@@ -34,7 +36,19 @@ from agency import (
     secret,
     tool,
 )
-from agency.secrets import REDACTED, NoSecret, handed, look_up, named_in, references_in, without_secrets
+from agency import secrets as secrets_module
+from agency.secrets import (
+    FEW,
+    REDACTED,
+    NoSecret,
+    handed,
+    look_up,
+    named_in,
+    references_in,
+    remember,
+    remember_environment,
+    without_secrets,
+)
 from agency.testing import Line, ScriptedModel, call
 from middleware import subagents
 from tests.support.waiting import eventually
@@ -387,3 +401,104 @@ def test_a_log_line_has_no_value_whoever_writes_it(form: Literal["text", "traceb
         root.handlers[:], root.level = handlers, level
     assert REDACTED in written.getvalue()
     assert_nowhere(written.getvalue())
+
+
+# What the environment has, whoever may look it up.
+
+
+@pytest.fixture
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets_module, "_values", {})
+    monkeypatch.setattr(secrets_module, "_spellings", ())
+    monkeypatch.setattr(secrets_module, "_pattern", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STRIPE_KEY", "rk_live_4711abcdef"),
+        ("GITHUB_TOKEN", "ghp_abcdefghij0123"),
+        ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG"),
+        ("SECRET_KEY_BASE", "3b1f9c2e77aa"),
+        ("DB_PASSWORD", "correct-horse-battery"),
+        ("AGENCY_SECRET", "seven77"),
+    ],
+)
+def test_a_variable_that_goes_by_a_secrets_name_is_known(
+    name: str, value: str, nothing_known: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    remember_environment()
+    for said in (value, quote(value, safe=""), json.dumps(value)[1:-1]):
+        assert without_secrets(f"401 for {said}!") == f"401 for {REDACTED}!"
+    basic = base64.b64encode(f"user:{value}".encode()).decode()
+    assert basic[10:-4] not in without_secrets(basic)
+
+
+def test_the_password_in_an_address_is_known(nothing_known: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://shop:s3cr%2Ft-4711x@db/shop")
+    remember_environment()
+    assert without_secrets("no login with s3cr/t-4711x") == f"no login with {REDACTED}"
+    assert without_secrets("postgresql://shop:s3cr%2Ft-4711x@db/shop") == f"postgresql://shop:{REDACTED}@db/shop"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SSL_KEY", "/etc/ssl/private/key.pem"),
+        ("PGPASSWORD", "postgres"),
+        ("MAX_TOKENS", "100000000000"),
+        ("SORT_KEY", "descending"),
+        ("KEYBOARD", "us-intl-with-dead-keys"),
+        ("PATH_TO_IT", "sk-4711-abcdef-4711"),
+    ],
+)
+def test_words_numbers_and_places_are_left_in_texts(
+    name: str, value: str, nothing_known: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    remember_environment()
+    assert without_secrets(f"it is {value}") == f"it is {value}"
+
+
+@pytest.mark.parametrize("count", [1, 2, FEW, 30, 300])
+def test_however_many_values_are_known_all_are_taken_out(count: int, nothing_known: None) -> None:
+    values = [f"sk-{n:04d}-{'x' * (n % 7)}secret" for n in range(count)] + ["aaaaaa", "aaaaaaa", "aaaaaaaabb"]
+    for each in values:
+        remember(each)
+    for each in values:
+        assert without_secrets(f"({each})") == f"({REDACTED})"
+    assert without_secrets("nothing of that") == "nothing of that"
+
+
+async def test_what_a_tool_finds_in_its_environment_is_stored_nowhere(
+    tmp_path: Path, nothing_known: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reference names it, and the tool looks it up by itself."""
+    monkeypatch.setenv("PAYMENTS_API_KEY", VALUE)
+
+    @tool
+    async def pay(how: str) -> str:
+        """Pay."""
+        sys.stdout.write(os.environ["PAYMENTS_API_KEY"])
+        logging.getLogger("payments").warning("with %s", os.environ["PAYMENTS_API_KEY"])
+        if how == "told":
+            raise ToolError(f"refused: {os.environ['PAYMENTS_API_KEY']}")
+        if how == "raised":
+            raise ValueError(os.environ["PAYMENTS_API_KEY"])
+        return os.environ["PAYMENTS_API_KEY"]
+
+    asked = [call("pay").model_copy(update={"args": {"how": how}, "id": how}) for how in ("said", "told", "raised")]
+    lines: list[Line] = [asked, "done"]
+    system = AgentSystem("scripted:any", providers={"scripted": ScriptedModel(lambda request: lines.pop(0))})
+    system.add_tool(pay).add_agent(name="clerk", description="Pays.", prompt="Pay.")
+    async with LocalRuntime(system, tmp_path) as runtime:
+        thread = await runtime.create_thread("clerk")
+        await thread.invoke("pay")
+        run = await thread.wait(timeout=10)
+        assert run.data == "done"
+        state = await thread.state()
+        assert [REDACTED in each.content for each in state.messages if each.role == "tool"] == [True] * 3
+        assert_nowhere(run.model_dump_json(), state.model_dump_json())
+        assert_nowhere(*[event.model_dump_json() for event in thread.reader(0).take(1_000)])
+    assert_nowhere(stored(tmp_path))

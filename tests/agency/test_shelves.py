@@ -8,6 +8,7 @@ import sqlite3
 import unicodedata
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -445,3 +446,16 @@ async def test_a_thread_in_a_file_of_its_own_has_shelves_beside_it(tmp_path: Pat
     assert said[:2] == ["1", "rye"]
     assert "the name of a shelf has 1 to 64 letters" in said[2]
     assert (tmp_path / "clerk.db.threads" / "shelves" / FILE).exists()
+
+
+def test_an_entry_with_a_path_that_is_none_today_can_be_read_and_deleted(shelves: LocalShelves) -> None:
+    shelves.write("notes", "a", b"1")
+    old = "in\u202evoice.md"
+    with closing(sqlite3.connect(shelves.folder / FILE)) as db, db:
+        db.execute("UPDATE entries SET path = ?", (old,))
+    with pytest.raises(InvalidInput, match="RIGHT-TO-LEFT OVERRIDE"):
+        shelves.write("notes", old, b"2")
+    assert [each.path for each in shelves.entries("notes").entries] == [old]
+    assert shelves.read("notes", old).content == b"1"
+    shelves.delete("notes", old)
+    assert shelves.entries("notes").entries == ()

@@ -27,14 +27,15 @@ from tests.support.gateway_requests import create, finished, stored
 from tests.support.gateways import Server
 from tests.support.paths import ROOT
 from tests.support.scripted_system import calls, noted, say
-from tests.support.secret_system import NAMES
+from tests.support.secret_system import NAMES, UNDECLARED
 from tests.support.terminals import agency
 
 VALUES = {name: f"planted-{n}/{secrets.token_hex(8)}" for n, name in enumerate(NAMES)}
+UNTOLD = f"untold/{secrets.token_hex(8)}"
 OWNER = f"owner-{secrets.token_hex(8)}"
 SPELLED = [
     spelled
-    for value in (*VALUES.values(), OWNER)
+    for value in (*VALUES.values(), UNTOLD, OWNER)
     for spelled in (value, quote(value, safe=""), base64.b64encode(value.encode()).decode().rstrip("="))
 ]
 
@@ -61,7 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     settings = Settings(
         system="tests.support.secret_system:system", python_path=(str(ROOT),), data_dir=folder / "data", namespace="own"
     )
-    made = Server(settings, folder / "log", **VALUES, AGENCY_SECRET=OWNER)
+    made = Server(settings, folder / "log", **VALUES, **{UNDECLARED: UNTOLD}, AGENCY_SECRET=OWNER)
     yield made
     made.stop()
     local_ray.stop(settings.data_dir)
@@ -105,6 +106,20 @@ def test_values_reach_tools_hooks_and_tasks_and_nothing_else(server: Server, htt
     assert environments(running.processes) == {}
     titles = ["\0".join(psutil.Process(pid).cmdline()) for pid in running.processes if psutil.pid_exists(pid)]
     assert [title for title in titles if found_in(title)] == []
+
+
+def test_a_key_that_nobody_has_declared_is_stored_nowhere_either(server: Server, http: httpx.Client, shop: str) -> None:
+    tools = ("leak_undeclared", "leak_undeclared_in_task")
+    lines = [calls((name, {"how": how})) for name in tools for how in ("said", "told", "raised")]
+    thread = create(http, shop, *lines, say("done"))
+    assert finished(http, shop, thread, 60)["data"] == "done"
+    state = http.get(f"/agency/{shop}/agent/{thread}/state").json()
+    results = [message["content"] for message in state["state"]["messages"] if message["role"] == "tool"]
+    assert [each.count("[redacted]") for each in results] == [1] * 6, results
+    traces = http.get(f"/agency/{shop}/agent/{thread}/traces").text
+    answers = [json.dumps(state), json.dumps(stored(http, shop, thread)), traces, http.get("/logs").text]
+    assert [found_in(text) for text in answers if found_in(text)] == []
+    assert files_with_values(server.settings.data_dir) == []
 
 
 def test_what_ray_is_given_for_hosts_is_sealed(tmp_path: Path) -> None:

@@ -297,6 +297,12 @@ async def test_that_a_file_was_read_is_known_after_reopening(runner: OpenRunner)
         ("/", "that is a folder"),
         ("/notes/", "that is a folder"),
         ("/notes/..", "that is a folder"),
+        ("/../../etc/passwd", 'does not lead above "/"'),
+        ("/a/../../b", 'does not lead above "/"'),
+        ("/..", 'does not lead above "/"'),
+        ("/..\\..\\b", 'separated by "/"'),
+        ("/invoice\u202egnp.exe", "U+202E (RIGHT-TO-LEFT OVERRIDE)"),
+        ("/a\nb", "U+000A"),
     ],
 )
 async def test_a_path_that_names_no_file_is_refused_by_every_tool(
@@ -314,7 +320,6 @@ async def test_a_path_that_names_no_file_is_refused_by_every_tool(
     ("path", "tidy"),
     [
         ("/a/../b", "/b"),
-        ("/../../etc/passwd", "/etc/passwd"),
         ("//a///b", "/a/b"),
         ("/a/./b", "/a/b"),
         ("/with space/ü", "/with space/ü"),
@@ -458,3 +463,15 @@ async def test_an_agent_without_a_filesystem_says_so(make_runner: MakeRunner) ->
         with pytest.raises(InvalidInput, match="no filesystem"):
             await clerk.thread.invoke("look", files={"/a.txt": "one"})
         assert (await clerk.thread.state()).messages == ()
+
+
+@pytest.mark.parametrize("old", ["/../../etc/x", "/a\\b", "/a\nb", "/a\u202eb"])
+async def test_a_file_that_an_earlier_release_took_in_can_be_read_and_deleted(old: str, runner: OpenRunner) -> None:
+    async with runner() as clerk:
+        await clerk.do(write("/a", "x"))
+        with closing(sqlite3.connect(clerk.path)) as db, db:
+            db.execute("UPDATE files SET path = ?", (old,))
+        assert [each.path for each in await clerk.thread.files()] == [old]
+        assert await clerk.thread.read_file(old) == b"x"
+        await clerk.thread.delete_file(old)
+        assert await clerk.thread.files() == ()

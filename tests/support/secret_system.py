@@ -13,6 +13,8 @@ from agency import AgentSystem, HookContext, Middleware, Plan, Secret, ToolConte
 from tests.support.scripted_system import ScriptModel
 
 NAMES = ("LEAKED_IN_HOST", "LEAKED_IN_TASK", "LEAKED_BY_HOOKS", "AGENCY_KEY_LEAKED")
+UNDECLARED = "UNDECLARED_API_KEY"
+"""A variable that no reference names."""
 """The variables in which the test plants values."""
 
 
@@ -55,6 +57,18 @@ def environment_of_task() -> dict[str, list[str]]:
 
 
 @tool
+async def leak_undeclared(how: str) -> str:
+    """Say what the host has in its environment, and no tool has declared."""
+    return _say(os.environ[UNDECLARED], how)
+
+
+@tool(ray={"num_cpus": 1})
+def leak_undeclared_in_task(how: str) -> str:
+    """The same in a worker of Ray."""
+    return _say(os.environ[UNDECLARED], how)
+
+
+@tool
 async def dump() -> str:
     """All variables of a host, as a careless tool would say them."""
     return "\n".join(f"{name}={value}" for name, value in os.environ.items() if name in NAMES)
@@ -84,6 +98,8 @@ system = (
     .use(Leaking())
     .add_tool(leak)
     .add_tool(leak_in_task)
+    .add_tool(leak_undeclared)
+    .add_tool(leak_undeclared_in_task)
     .add_tool(environment_of_task)
     .add_tool(dump)
     .add_agent(

@@ -78,8 +78,10 @@ def server(url: str | None, data_dir: Path | None) -> Client:
 
 
 def agencies(client: Client, agency_id: str | None) -> list[AgencyInfo]:
-    """The agency that was named, or all."""
-    return [each.summary for each in client.agencies()] if agency_id is None else [client.agency(agency_id).info()]
+    """The agency that was named, or all whose files can be read."""
+    if agency_id is not None:
+        return [client.agency(agency_id).info()]
+    return [each.summary for each in client.agencies() if not each.summary.damaged]
 
 
 def the_agency(client: Client, agency_id: str | None) -> Agency:

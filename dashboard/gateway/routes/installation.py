@@ -27,7 +27,7 @@ async def healthz(request: Request, cluster: TheCluster) -> api.Health:
     health: HealthCheck = request.app.state.health
     found = await health.of(cluster)
     if not found.ready:
-        raise Unavailable(without_paths(found.reason))
+        raise Unavailable(without_paths(found.told or found.reason))
     return api.Health(hosts=found.hosts)
 
 

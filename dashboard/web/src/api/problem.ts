@@ -1,3 +1,6 @@
+/** Codes of what stays so until a person changes something at the server. */
+const LASTING = new Set<string | null>(["ERR_DAMAGED", "ERR_NOT_A_THREAD_STORE", "ERR_NEWER_STORE"]);
+
 /** What a request was refused with, in words for people. */
 export class Problem extends Error {
   /** `status` is 0 if no answer came; `code` is the gateway's error code, which never changes; `retryAfter` is in how
@@ -14,7 +17,7 @@ export class Problem extends Error {
 
   /** Whether the same request may work later. */
   get passes(): boolean {
-    return this.status === 0 || this.status === 429 || this.status >= 500;
+    return this.status === 0 || this.status === 429 || (this.status >= 500 && !LASTING.has(this.code));
   }
 }
 

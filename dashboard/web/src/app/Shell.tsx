@@ -33,7 +33,7 @@ export function Shell({ onRefused }: { onRefused(): void }) {
   useEffect(() => setDrawer(false), [address]);
 
   useEffect(() => {
-    const [first] = list ?? [];
+    const first = list?.find((each) => !each.damaged) ?? list?.[0];
     if (route.view === "start" && first) navigate(to.agency(first.id), { replace: true });
   }, [route, list]);
 

@@ -17,7 +17,7 @@ const USAGE: Usage = { input: 0, output: 0, cachedInput: 0, cacheWrite: 0, reaso
 const NO_LIMITS = { turns: null, timeMs: null, tokens: null, costUsd: null };
 
 export function agency(id: string, name: string): Agency {
-  return { id, name, createdAt: "2026-01-01T00:00:00Z", budget: NO_LIMITS };
+  return { id, name, createdAt: "2026-01-01T00:00:00Z", budget: NO_LIMITS, damaged: false };
 }
 
 export function blueprint(name: string, more: Partial<Blueprint> = {}): Blueprint {

@@ -14,7 +14,7 @@ export function AgencySwitcher({ list, current }: { list: readonly Agency[]; cur
   const agency = list.find((each) => each.id === current);
   const close = () => setDialog(null);
   const choices: MenuChoice[] = list.map((each) => ({
-    label: each.name,
+    label: each.damaged ? `${each.name} (damaged)` : each.name,
     hint: each.id,
     chosen: each.id === current,
     act: () => navigate(to.agency(each.id)),

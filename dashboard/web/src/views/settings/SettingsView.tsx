@@ -29,21 +29,33 @@ export default function SettingsView({ agency }: { agency: string }) {
             <p className="faint">
               <span className="mono">{info.id}</span>, since {dateTime(info.createdAt)}
             </p>
+            {info.damaged && (
+              <p className="bad">
+                The file of this agency is damaged. Restore it from a backup (<code>agency doctor</code> on the server
+                names it), or delete the agency.
+              </p>
+            )}
             <div className={`row ${css.buttons}`}>
-              <button type="button" className="button" onClick={() => setDialog("rename")}>
-                Rename …
-              </button>
+              {!info.damaged && (
+                <button type="button" className="button" onClick={() => setDialog("rename")}>
+                  Rename …
+                </button>
+              )}
               <button type="button" className="button" onClick={() => setDialog("delete")}>
                 Delete …
               </button>
             </div>
           </section>
         )}
-        <UsageCard agency={agency} layers={layers} onSaved={reload} />
-        {layers && <LimitsCard agency={agency} layers={layers} onSaved={reload} />}
-        <PolicyCard agency={agency} layers={layers} onSaved={reload} />
-        <ProvidersCard agency={agency} />
-        <KeysCard agency={agency} />
+        {!info?.damaged && (
+          <>
+            <UsageCard agency={agency} layers={layers} onSaved={reload} />
+            {layers && <LimitsCard agency={agency} layers={layers} onSaved={reload} />}
+            <PolicyCard agency={agency} layers={layers} onSaved={reload} />
+            <ProvidersCard agency={agency} />
+            <KeysCard agency={agency} />
+          </>
+        )}
         {dialog === "rename" && info && <RenameAgency agency={info} onClose={() => setDialog(null)} />}
         {dialog === "delete" && info && <DeleteAgency agency={info} onClose={() => setDialog(null)} />}
       </div>
