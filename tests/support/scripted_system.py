@@ -211,9 +211,11 @@ async def linger(ledger: str, what: str, ctx: ToolContext) -> str:
 
 @tool(safe=True)
 async def block(ledger: str, what: str, ctx: ToolContext, seconds: float) -> str:
-    """Hold up the event loop for so long."""
+    """Hold up the event loop for so long, unless the test lets it go."""
     _note(ledger, f"begin:{what}", ctx)
-    time.sleep(seconds)  # noqa: ASYNC251  # what an async tool must not do
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and f"go:{what} " not in Path(ledger).read_text():
+        time.sleep(0.2)  # noqa: ASYNC251  # what an async tool must not do
     _note(ledger, f"end:{what}", ctx)
     return f"blocked {what}"
 
