@@ -107,7 +107,7 @@ class BudgetKeeper:
 def check_below(owners: Wire, agencys: Wire, what: str) -> None:
     """Refuse numbers of an agency that are above the owner's."""
     over = [
-        f"{field.alias} can be at most {most:,}, not {wanted:,}"
+        f"{field.alias} can be at most {most:,.15g}, not {wanted:,.15g}"
         for name, field in type(owners).model_fields.items()
         if (most := getattr(owners, name)) is not None
         and (wanted := getattr(agencys, name)) is not None

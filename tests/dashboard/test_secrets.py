@@ -173,7 +173,7 @@ def test_an_admins_blueprint_uses_a_key_only_in_the_sections_that_the_operator_n
     """The owner may, and what the owner has set may stay; an admin may only what `AGENCY_KEYS` says."""
     made = http.post(f"/agency/{shop}/keys", json={"name": "admin", "role": "admin"}).json()
     config = {"leaking": {"key": "env:AGENCY_KEY_LEAKED"}}
-    body = {"name": "own", "description": "Own.", "prompt": "own"}
+    body = {"name": "theirs", "description": "Theirs.", "prompt": "theirs"}
     at = f"/agency/{shop}/blueprints"
     with server.client(Authorization=f"Bearer {made['key']}") as admin:
         refused = admin.post(at, json={**body, "config": config})
@@ -184,13 +184,13 @@ def test_an_admins_blueprint_uses_a_key_only_in_the_sections_that_the_operator_n
         assert admin.post(at, json={**body, "prompt": "changed"}).status_code < 300, "the owner's section stays"
         other = {"leaking": {"key": "env:AGENCY_KEY_OTHER"}}
         assert admin.post(at, json={**body, "config": other}).status_code == 400
-        # Taken away and put back, it is the admin's.
-        assert admin.post(at, json={**body, "config": {}}).status_code < 300
-        assert admin.delete(f"{at}/own").status_code == 204
+        # What was deleted is no word of the owner's any more.
+        assert admin.delete(f"{at}/theirs").status_code == 204
         assert admin.post(at, json={**body, "config": config}).status_code == 400
 
 
-def test_a_blueprint_from_before_the_rule_gets_no_value(http: httpx.Client, server: Server, shop: str) -> None:
+def test_a_blueprint_from_before_the_rule_gets_no_value(http: httpx.Client, server: Server) -> None:
+    shop = str(http.post("/agencies").json()["id"])
     body = {
         "name": "old",
         "description": "Old.",
