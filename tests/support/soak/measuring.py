@@ -1,10 +1,11 @@
 """Whether an installation stays as large as it is.
 
 Memory under load says more of the load than of the program: what is read, what is buffered, how far a collection is
-away. So it is measured at **rest points**: the load has paused, its threads are deleted, no thread is awake, slow
-clients are gone. A rest point has several samples, and its figure is their median. Each process is its own series,
-because a kind of process that is killed begins anew: what is judged is the time without kills, in which every process
-is there from the end of the warm-up to the end. Of a kind with several processes the figure is the mean.
+away. So it is measured at **rest points**: the load has paused, its threads are deleted, no thread and no agency is
+awake (each has files open), slow clients are gone. A rest point has several samples, and its figure is their median.
+Each process is its own series, because a kind of process that is killed begins anew: what is judged is the time
+without kills, in which every process is there from the end of the warm-up to the end. Of a kind with several
+processes the figure is the mean.
 
 Memory is PSS (what of shared pages is a process's part), RSS stands beside it. A figure may grow by 5 %, and by what a
 reading is not finer than: of descriptors a few, of memory one arena of the allocator.
