@@ -28,7 +28,7 @@ from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"
 CODE = re.compile(r"`([^`\n]+)`")
-VARIABLES = {"AGENCY_URL", "AGENCY_KEY_"}
+VARIABLES = {"AGENCY_URL", "AGENCY_KEY_", "AGENCY_KEY_ROUTER"}
 """Those that are no settings: where clients find the server, and what the names of agencies' keys begin with."""
 
 
