@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import ray
@@ -26,24 +25,20 @@ from actors.caller import Handle, Location
 from actors.directory.host_entry import HostEntry
 from actors.directory.placement import HostSlot, Placement
 from actors.directory.pulse import LoopTime
+from actors.directory.troubles import Troubles
 from actors.host.host import HOST_PREFIX, Host, Inventory
 from actors.host.watchdog import BlockedLoop
 from actors.settings import Settings
 from actors.status import HostStatus, NodeStatus
 from actors.totals import InstallationTotals, Totals
-from agency.backoff import Backoff
 from agency.errors import AgencyError, DefinitionError, SystemBroken, Unavailable, revive
 
 log = logging.getLogger(__name__)
 
 INVENTORY_SECONDS = 20.0
 WARM_SECONDS = 0.25
-FAILURES_MOST = 3
 PATIENCE = 30.0
 """Seconds for which a thread that has to be awake waits for a host where none starts just now, or none answers."""
-AGAIN = Backoff(first=1.0, longest=60.0)
-"""Before one more host is tried on a node where none starts."""
-
 LOOK_AGAIN_SECONDS = 0.5
 NO_HOST = "the processes that threads run in are starting again; what was asked for was not done, so try again soon"
 BROKEN = (
@@ -64,17 +59,6 @@ class OnDeath(Protocol):
     ) -> Awaitable[None]: ...
 
 
-@dataclass(slots=True)
-class NodeTrouble:
-    """Hosts that did not start on a node, one after the other."""
-
-    reason: Refusal
-    failures: int = 0
-    again_at: float = 0.0
-    certain: bool = False
-    """Whether no host can start there until a person has changed something."""
-
-
 class Fleet:
     def __init__(self, settings: Settings, on_death: OnDeath) -> None:
         self._settings = settings
@@ -82,7 +66,7 @@ class Fleet:
         self._placement = Placement(settings.warm_hosts)
         self._hosts: dict[str, HostEntry] = {}
         self._names = itertools.count(1)
-        self._troubles: dict[str, NodeTrouble] = {}
+        self._troubles = Troubles()
         self._warming: asyncio.TimerHandle | None = None
         self._host_ready = asyncio.Event()  # set and replaced each time that a host becomes ready
         self._stopping = False
@@ -229,9 +213,8 @@ class Fleet:
 
     def _try_closed_nodes(self) -> None:
         """Look whether a host starts by now where none did."""
-        now = time.monotonic()
         for node in self._placement.closed if not self._stopping else ():
-            if self._troubles[node].again_at <= now and not self._is_starting(node):
+            if self._troubles.may_try(node) and not self._is_starting(node):
                 self._start(node)
 
     def _is_starting(self, node: str) -> bool:
@@ -249,14 +232,14 @@ class Fleet:
         node = self._placement.node_below_budget() or self._placement.least_busy_node()
         if node is not None:
             return self._start(node)
-        if self._troubles and all(trouble.certain for trouble in self._troubles.values()):
+        if self._troubles.all_certain:
             raise self._no_host()
         self._try_closed_nodes()
         return None
 
     def _no_host(self) -> AgencyError:
         """Why there is none: the reason for those who run the installation, and the rest for everybody."""
-        trouble = self._trouble or Refusal(Unavailable.code, "there is no node that hosts could be on")
+        trouble = self._troubles.any or Refusal(Unavailable.code, "there is no node that hosts could be on")
         return revive(trouble.code, trouble.message).telling(trouble.told or NO_HOST)
 
     def _start(self, node: str) -> HostEntry:
@@ -294,7 +277,7 @@ class Fleet:
             self._give_back(entry)
             entry.fail(RayError(answered.message))
             return
-        self._troubles.pop(entry.slot.node, None)
+        self._troubles.end(entry.slot.node)
         self._placement.closed.discard(entry.slot.node)
         entry.slot.empty_since = time.monotonic()
         self._opened(entry, answered)
@@ -309,13 +292,7 @@ class Fleet:
 
     def _note_failure(self, node: str, refusal: Refusal, *, certain: bool = False) -> None:
         """A host did not start. Once it is certain that none does on its node, the node is closed for a while."""
-        known = self._troubles.get(node)
-        if known is None or known.reason != refusal:
-            log.error("a host did not start on node %s: %s", node[:8], refusal.message)
-        failures = 1 if known is None else known.failures + 1
-        again = time.monotonic() + AGAIN.delay(failures)
-        self._troubles[node] = NodeTrouble(refusal, failures, again, certain)
-        if certain or failures >= FAILURES_MOST:
+        if self._troubles.note(node, refusal, certain=certain):
             self._placement.closed.add(node)
 
     async def _watch(self, entry: HostEntry) -> None:
@@ -404,7 +381,7 @@ class Fleet:
                 budgets[node["NodeID"]] = self._settings.actors_per_node or 4 * cores
         self._placement.budgets = budgets
         self._placement.closed &= budgets.keys()
-        self._troubles = {node: trouble for node, trouble in self._troubles.items() if node in budgets}
+        self._troubles.keep(budgets)
 
     # Looking at it.
 
@@ -425,19 +402,13 @@ class Fleet:
     @property
     def problem(self) -> Refusal:
         """Why no host may be ready."""
-        if self._trouble is None and self.silent:
-            return Refusal(Unavailable.code, "no host answers")
-        return self._trouble or Refusal(Unavailable.code, "no host has started yet")
+        waits = "no host answers" if self.silent else "no host has started yet"
+        return self._troubles.any or Refusal(Unavailable.code, waits)
 
     @property
     def is_broken(self) -> bool:
         """Whether no host starts on any node."""
         return bool(self._placement.budgets) and self._placement.closed == self._placement.budgets.keys()
-
-    @property
-    def _trouble(self) -> Refusal | None:
-        """Why a host did not start; of several nodes, any."""
-        return next((each.reason for each in self._troubles.values()), None)
 
     async def host_statuses(self) -> tuple[HostStatus, ...]:
         found = await asyncio.gather(*(entry.status() for entry in list(self._hosts.values())))
@@ -446,7 +417,7 @@ class Fleet:
     def node_statuses(self) -> tuple[NodeStatus, ...]:
         on = [entry.slot.node for entry in self._hosts.values()]
         budgets = self._placement.budgets.items()
-        told = {node: each.reason.message for node, each in self._troubles.items()}
+        told = self._troubles.told
         return tuple(
             NodeStatus(id=node, budget=budget, hosts=on.count(node), problem=told.get(node, ""))
             for node, budget in budgets

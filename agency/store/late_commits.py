@@ -6,8 +6,9 @@ thread may become one commit, and the syncs of different threads overlap. What l
 `when_durable` and `durable` keep the order apply, commit, publish. A crash before the commit loses what no client, tool
 or model has seen.
 
-While the worker commits, the connection is its own, and whoever uses it on the loop would wait there. `quiet` is how to
-wait for that without keeping others waiting.
+While the worker commits, the connection is its own, and a use of it on the loop would hold up all threads of the
+process.
+`quiet` waits for that without holding up the loop.
 """
 
 from __future__ import annotations

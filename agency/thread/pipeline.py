@@ -115,17 +115,13 @@ class Pipeline:
         self._by_hook = {hook: [mw for mw, _ in middleware if _defines(mw, hook)] for hook in Hook.__args__}  # type: ignore[attr-defined]  # a Literal's values
         self.middleware = tuple(mw for mw, _ in middleware)
         self._shapes_calls = any(self._by_hook[hook] for hook in ("on_run_start", "on_tick", "before_model"))
-        self.ends_turns = bool(self._by_hook["on_turn_end"])
-        self.sees_runs_start = bool(self._by_hook["on_run_start"])
+        self.ends_turns, self.sees_runs_start = bool(self._by_hook["on_turn_end"]), bool(self._by_hook["on_run_start"])
         self.sees_runs_end = bool(self._by_hook["on_run_end"])
-        self.options = NO_OPTIONS
-        """Those of the run."""
+        self.options = NO_OPTIONS  # those of the run
         self._defaults = {mw.name: mw.options_model() for mw, _ in middleware if mw.options_model is not None}
         self._options: Mapping[str, BaseModel] = self._defaults
         self._policy, self._shelves, self._file_limits = policy, shelves, file_limits
-        self._thread = thread
-        self._blueprint = blueprint
-        self._agents = agents
+        self._thread, self._blueprint, self._agents = thread, blueprint, agents
         self.asks: AsksModels = AsksNothing()
         """What hooks ask models by; the driver sets it."""
         self.tools = {tool.name: tool for tool in tools}

@@ -32,7 +32,12 @@ class Rows(AgencyStore):
     """An agency's file, with what an earlier release has written into it."""
 
     def keep(self, body: str) -> None:
-        self.write(("INSERT INTO blueprints VALUES (?, ?, ?, ?)", (from_json(body)["name"], body, NOW, NOW)))
+        self.write(
+            (
+                "INSERT INTO blueprints (name, body, created_at, updated_at) VALUES (?, ?, ?, ?)",
+                (from_json(body)["name"], body, NOW, NOW),
+            )
+        )
 
 
 @pytest.fixture

@@ -50,9 +50,9 @@ def files_with_values(folder: Path) -> list[Path]:
 
 
 def environments(pids: list[int]) -> dict[int, list[str]]:
-    """Which values stand in the environments that processes began with."""
+    """Which values stand in the environments that processes began with, but for the one that is declared nowhere."""
     found = {pid: found_in(Path(f"/proc/{pid}/environ").read_bytes()) for pid in pids if psutil.pid_exists(pid)}
-    return {pid: each for pid, each in found.items() if each}
+    return {pid: told for pid, each in found.items() if (told := [one for one in each if one != UNTOLD])}
 
 
 @pytest.fixture(scope="module")

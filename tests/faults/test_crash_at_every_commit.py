@@ -2,7 +2,8 @@
 
 The scenario has parallel tools, a tool that is retried after a timer, a deferred approval of a call that must not
 happen twice, two subagents (one with a timeout) and, in a second run, a cancel. No point is left out: the test goes on
-until a run gets through without reaching the n-th commit.
+until a run gets through without reaching the n-th commit. On shared storage worker threads end the commits, and several
+drafts may become one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +31,7 @@ from agency import (
     tool,
 )
 from agency.store.peek import holds_thread
+from agency.store.sqlite import Storage
 from agency.store.store import ThreadStore
 from agency.testing import Line, ScriptedModel, call
 from middleware import hitl
@@ -176,8 +180,16 @@ class Threads:
         }
 
 
+@pytest.fixture(scope="module", params=["local", "shared"])
+def storage(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where the files of every runtime are, also in the processes that are forked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agency.local.Storage", partial(Storage, shared=request.param == "shared"))
+        yield request.param
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Threads:
+def undisturbed(storage: str, tmp_path_factory: pytest.TempPathFactory) -> Threads:
     folder = tmp_path_factory.mktemp("undisturbed")
     assert in_a_process(lambda: asyncio.run(operate(folder))) == 0
     return Threads(folder)
@@ -209,7 +221,7 @@ def check(found: Threads, expected: Threads, ended_before: Counter[tuple[str, st
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_any_commit_loses_nothing_and_repeats_nothing_that_had_ended(
-    when: Literal["before", "after"], part: int, undisturbed: Threads, tmp_path: Path
+    when: Literal["before", "after"], part: int, storage: str, undisturbed: Threads, tmp_path: Path
 ) -> None:
     killed = 0
     for n in commits_of(part):
@@ -223,4 +235,4 @@ def test_a_kill_at_any_commit_loses_nothing_and_repeats_nothing_that_had_ended(
             break
         assert status == -signal.SIGKILL
         killed += 1
-    assert killed >= 45 // PARTS
+    assert killed >= (45 if storage == "local" else 30) // PARTS
