@@ -66,7 +66,7 @@ class Fleet:
         self._placement = Placement(settings.warm_hosts)
         self._hosts: dict[str, HostEntry] = {}
         self._names = itertools.count(1)
-        self._troubles = Troubles()
+        self._troubles = Troubles(self._placement.closed)
         self._warming: asyncio.TimerHandle | None = None
         self._host_ready = asyncio.Event()  # set and replaced each time that a host becomes ready
         self._stopping = False
@@ -267,18 +267,17 @@ class Fleet:
             answered: Inventory | Refusal = await entry.handle.inventory.remote()
         except RayError as error:
             reason = f"hosts die while they start: {reason_of(error)}"
-            self._note_failure(entry.slot.node, Refusal(Unavailable.code, reason, NO_HOST))
+            self._troubles.note(entry.slot.node, Refusal(Unavailable.code, reason, NO_HOST))
             entry.fail(error)
             await self.clean_up(entry)
             return
         if isinstance(answered, Refusal):  # it cannot import the system, and no other host on this node will
             code = SystemBroken.code if answered.code == DefinitionError.code else answered.code
-            self._note_failure(entry.slot.node, Refusal(code, answered.message, BROKEN), certain=True)
+            self._troubles.note(entry.slot.node, Refusal(code, answered.message, BROKEN), certain=True)
             self._give_back(entry)
             entry.fail(RayError(answered.message))
             return
         self._troubles.end(entry.slot.node)
-        self._placement.closed.discard(entry.slot.node)
         entry.slot.empty_since = time.monotonic()
         self._opened(entry, answered)
         self._background.go(self._watch(entry))
@@ -289,11 +288,6 @@ class Fleet:
         entry.opened.set_result(None)
         self._host_ready.set()
         self._host_ready = asyncio.Event()
-
-    def _note_failure(self, node: str, refusal: Refusal, *, certain: bool = False) -> None:
-        """A host did not start. Once it is certain that none does on its node, the node is closed for a while."""
-        if self._troubles.note(node, refusal, certain=certain):
-            self._placement.closed.add(node)
 
     async def _watch(self, entry: HostEntry) -> None:
         """An outstanding call fails as soon as the host has died."""
@@ -380,7 +374,6 @@ class Fleet:
                 cores = max(1, int(node["Resources"].get("CPU", 1)))
                 budgets[node["NodeID"]] = self._settings.actors_per_node or 4 * cores
         self._placement.budgets = budgets
-        self._placement.closed &= budgets.keys()
         self._troubles.keep(budgets)
 
     # Looking at it.

@@ -29,28 +29,33 @@ class NodeTrouble:
 
 
 class Troubles:
-    def __init__(self) -> None:
+    def __init__(self, closed: set[str]) -> None:
+        """`closed` are the nodes on which none starts for a while, that is certain."""
+        self._closed = closed
         self._of: dict[str, NodeTrouble] = {}
 
     def __contains__(self, node: str) -> bool:
         return node in self._of
 
-    def note(self, node: str, refusal: Refusal, *, certain: bool) -> bool:
-        """A host did not start. Whether it is certain by now that none does on its node, for a while."""
+    def note(self, node: str, refusal: Refusal, *, certain: bool = False) -> None:
+        """A host did not start. Once it is certain that none does on its node, the node is closed for a while."""
         known = self._of.get(node)
         if known is None or known.reason != refusal:
             log.error("a host did not start on node %s: %s", node[:8], refusal.message)
         failures = 1 if known is None else known.failures + 1
         self._of[node] = NodeTrouble(refusal, failures, time.monotonic() + AGAIN.delay(failures), certain)
-        return certain or failures >= FAILURES_MOST
+        if certain or failures >= FAILURES_MOST:
+            self._closed.add(node)
 
     def end(self, node: str) -> None:
         """A host has started there."""
         self._of.pop(node, None)
+        self._closed.discard(node)
 
     def keep(self, nodes: Collection[str]) -> None:
         """Forget all other nodes: they are gone."""
         self._of = {node: trouble for node, trouble in self._of.items() if node in nodes}
+        self._closed.intersection_update(nodes)
 
     def may_try(self, node: str) -> bool:
         """Whether it is time to look if a host starts there by now."""

@@ -7,8 +7,7 @@ thread may become one commit, and the syncs of different threads overlap. What l
 or model has seen.
 
 While the worker commits, the connection is its own, and a use of it on the loop would hold up all threads of the
-process.
-`quiet` waits for that without holding up the loop.
+process. `quiet` waits for that without holding up the loop.
 """
 
 from __future__ import annotations
