@@ -13,6 +13,7 @@ process. `quiet` waits for that without holding up the loop.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,16 @@ WORKERS = 64
 GATHER_SECONDS = 0.001
 """How long a transaction stays open for what else the same result leads to."""
 
-_POOL = ThreadPoolExecutor(WORKERS, thread_name_prefix="commit")
+_pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="commit")
+
+
+def _begin_pool() -> None:
+    """A forked process has none of the threads that its pool remembers."""
+    global _pool
+    _pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="commit")
+
+
+os.register_at_fork(after_in_child=_begin_pool)
 
 
 def _ignore(error: BaseException) -> None:
@@ -118,7 +128,7 @@ class LateCommits:
 
     def _begin(self) -> None:
         self._gathering = None
-        self._committing = asyncio.get_running_loop().run_in_executor(_POOL, self._commit)
+        self._committing = asyncio.get_running_loop().run_in_executor(_pool, self._commit)
         self._committing.add_done_callback(partial(self._ended, self._applied, self._applied_seq))
 
     def _ended(self, upto: int, seq: int, committed: asyncio.Future[None]) -> None:

@@ -32,6 +32,8 @@ NOWHERE = "agc_00000000deadbeef"
 TABLE = "tests/support/route_rules.py"
 LEVELS = ("none", "any", *ROLES, "owner")
 STREAM = {"Accept": "text/event-stream"}
+RATES = "ratelimit"
+"""The header that tells what is left: it is another one for each request."""
 
 Route = tuple[str, str]
 
@@ -86,7 +88,8 @@ class Attempt:
             if answer.headers.get("content-type", "").startswith(STREAM["Accept"]):
                 return Answer(answer.status_code, "", {})  # which goes on for ever
             answer.read()
-            return Answer(answer.status_code, answer.text, dict(answer.headers))
+            told = {name: said for name, said in answer.headers.items() if name != RATES}
+            return Answer(answer.status_code, answer.text, told)
 
     def _socket(self, client: httpx.Client, query: dict[str, str], headers: dict[str, str]) -> Answer:
         credentials = [

@@ -29,7 +29,8 @@ def test_a_new_thread_works_on_its_message_and_the_envelope_tells_what_came_of_i
 
 
 def test_metadata_names_the_agent_the_agency_and_where_the_request_came_from(http: httpx.Client, agency: str) -> None:
-    headers = {"User-Agent": "a test", "Referer": "https://shop.example/page", "Origin": "https://shop.example"}
+    page = str(http.base_url).rstrip("/")  # of this server: pages of others change nothing
+    headers = {"User-Agent": "a test", "Referer": "https://shop.example/page", "Origin": page}
     made = http.post(f"/agency/{agency}/agents", json={"agentType": "clerk"}, headers=headers)
     assert made.status_code == 201
     body = made.json()
@@ -38,7 +39,7 @@ def test_metadata_names_the_agent_the_agency_and_where_the_request_came_from(htt
         "userAgent": "a test",
         "ip": "127.0.0.1",
         "referrer": "https://shop.example/page",
-        "origin": "https://shop.example",
+        "origin": page,
         "cf": None,
     }
 

@@ -87,6 +87,8 @@ RULES: dict[tuple[str, str], Rule] = {
     ("POST", f"{A}/blueprints/resolve"): Rule("viewer", body=lambda names: {"name": names["blueprint"]}),
     ("GET", f"{A}/events"): Rule("viewer", live=True),
     ("GET", f"{A}/policy"): Rule("viewer"),
+    ("GET", f"{A}/limits"): Rule("viewer"),
+    ("GET", f"{A}/layers"): Rule("admin"),
     ("GET", f"{A}/schedules"): Rule("viewer"),
     ("GET", f"{A}/schedules/{{schedule_id}}"): Rule("viewer"),
     ("GET", f"{A}/schedules/{{schedule_id}}/runs"): Rule("viewer"),
@@ -146,6 +148,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("PATCH", A): Rule("admin", body=says(name="renamed")),
     ("PUT", f"{A}/budget"): Rule("admin", body=says(turns=1_000_000)),
     ("PUT", f"{A}/policy"): Rule("admin", body=says(rules=[])),
+    ("PUT", f"{A}/limits"): Rule("admin", body=says(turns=1_000_000)),
     ("POST", f"{A}/blueprints"): Rule("admin", body=says(name="mine", prompt="mine now")),
     ("POST", f"{A}/keys"): Rule("admin", body=says(name="mine", role="viewer")),
     ("POST", f"{A}/schedules"): Rule(
