@@ -157,6 +157,10 @@ class Catalogue:
         blueprint = await self._changed(fields, {"prompt": "(none yet)"})
         found, problem = ResolvedBlueprint(known_tags=resolving.known_tags(system)), None
         try:
+            self._limits.check_blueprint(blueprint)
+        except AgencyError as error:
+            return found.model_copy(update={"problem": str(error)})
+        try:
             self._check_new(blueprint, by)
         except AgencyError as error:
             problem = str(error)

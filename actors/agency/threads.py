@@ -26,7 +26,7 @@ from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.options import NO_OPTIONS, RunOptions
 from agency.define.output import as_schema
-from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, Damaged, InvalidInput, NotFound, WrongState
 from agency.events import OURS, timestamp
 from agency.idempotency import check_repeated, request_digest
 from agency.json_schema import Schema
@@ -123,7 +123,10 @@ class AgencyThreads:
             _check_has_run(options, messages)
             await self.thread(source)
             path = self._context.files.of(self._context.address(source))
-            origin = await asyncio.to_thread(find_origin, path, after=after_seq, before=before_message)
+            try:
+                origin = await asyncio.to_thread(find_origin, path, after=after_seq, before=before_message)
+            except NotFound as error:
+                raise self._lost(source, error) from error
             metadata = origin.fork(new).model_copy(update={"request": request or RequestContext()})
             blueprint = Blueprint.model_validate_json(origin.blueprint)
             creation = Creation(
@@ -141,6 +144,13 @@ class AgencyThreads:
         if (unmade := self._store.creation(new)) is not None:  # as it was asked for first
             await self._make(unmade)
         return made
+
+    def _lost(self, thread_id: str, missing: NotFound) -> AgencyError:
+        """Why the file of a registered thread holds none: it has not begun yet, or what it held is lost."""
+        known = self._store.summary(thread_id)
+        if known is None or not known.seq:
+            return missing
+        return Damaged(f"the file of thread {thread_id!r} is missing or empty, and the agency knows of events in it")
 
     @urgent
     @operation

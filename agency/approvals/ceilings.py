@@ -10,6 +10,8 @@ decision of the clock is milder than the owner's:
     approve      deny after   denied, after the agency's time
     approve      approve      approved, after the longer time
     (for ever)   approve      waits for ever
+
+A call that only the agency's rules ask for waits for a person, unless the agency says otherwise or the owner denies.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ def layered(owner: Policy, agency: Policy) -> Policy:
 
 def _deadline(owner: Policy, agency: Policy, *, owner_asks: bool) -> Deadline:
     if agency.timeout_ms is None:
-        return owner.timeout_ms, owner.on_timeout
+        waits = not owner_asks and owner.on_timeout == "approve"  # for a person: the agency asks, and says nothing else
+        return (None, "deny") if waits else (owner.timeout_ms, owner.on_timeout)
     if owner.timeout_ms is None:
         milder = owner_asks and agency.on_timeout == "approve"
         return (None, "deny") if milder else (agency.timeout_ms, agency.on_timeout)

@@ -23,6 +23,7 @@ from agency.wire import Wire, sayable
 
 NAMES_MOST = 500
 OPTIONS_BYTES = 100_000
+MODEL_OPTIONS_BYTES = 200_000
 
 ToolNames = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=64)], ...], Field(max_length=NAMES_MOST)]
 
@@ -125,6 +126,10 @@ def check_size(options: RunOptions) -> None:
     if len(to_json(options.options)) > OPTIONS_BYTES:
         raise TooLarge(
             f"options: a run has at most {OPTIONS_BYTES} bytes of them; larger things are files or on a shelf"
+        )
+    if (size := len(options.model_dump_json(exclude={"options"}))) > MODEL_OPTIONS_BYTES:
+        raise TooLarge(
+            f"model, params and tools of a run have {size} bytes together, and {MODEL_OPTIONS_BYTES} are accepted"
         )
 
 

@@ -51,6 +51,9 @@ from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import explain
 
+IDLE_SECTIONS_TOLD = 20
+"""So many sections of a configuration that have no effect are named."""
+
 _TAG = re.compile(r"[a-zA-Z0-9_-]+")
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:\S(?:.*\S)?")
 
@@ -300,7 +303,8 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         found += _unknown("tool", blueprint.tools, self._tools)
         found += _unknown("middleware", blueprint.middleware, self._middleware)
         selected = sorted(middleware.name for middleware in self._selected(blueprint))
-        configured = blueprint.config.keys() - {*selected, "tools"}
+        configured = sorted(blueprint.config.keys() - {*selected, "tools"})
+        left = len(configured) - IDLE_SECTIONS_TOLD
         own = [agent for mw, config in self.middleware_for(blueprint) for agent in mw.own_agents(config)]
         return (
             *found,
@@ -308,8 +312,9 @@ class AgentSystem(RunsAgents, ProvidesDeps):
             *(
                 f"config.{name} has no effect, because the agent gets no middleware of that name; it gets {selected}, "
                 'and what is meant for tools goes into config["tools"]'
-                for name in sorted(configured)
+                for name in configured[:IDLE_SECTIONS_TOLD]
             ),
+            *([f"{left} more sections of config have no effect"] if left > 0 else ()),
         )
 
     def check_options(

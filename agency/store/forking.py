@@ -99,7 +99,7 @@ def find_origin(path: Path, *, after: int | None = None, before: str | None = No
     except sqlite3.Error as error:
         if not path.exists():
             raise NotFound(f"there is no thread {path.stem!r}") from error
-        raise StoreError(f"cannot read {path}: {error}") from error
+        raise sqlite.refused("read", path, error) from error
     if facts is None:
         raise NotFound(f"there is no thread {path.stem!r}")
     cut = Cut(seq=facts.last if after is None else after) if before is None else _cut_before(before, facts)

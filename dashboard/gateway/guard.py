@@ -65,21 +65,17 @@ def _check_name(connection: HTTPConnection, settings: GatewaySettings) -> None:
 
 
 def _check_page(connection: HTTPConnection, settings: GatewaySettings) -> None:
-    """Refuse what a page of another site changes or listens to.
+    """Refuse what a page of another site changes or listens to, whatever else the request says of itself.
 
-    With a secret, such a page has nothing that the gateway would believe: no browser adds an `Authorization` by itself.
-    A proxy that signs people in may, so a request that shows a credential and of which the browser says that another
-    site made it is refused. Names prove nothing then: some proxies do not pass on the one that they were asked for.
+    No browser adds an `Authorization` by itself, but a proxy that signs people in may. So with a secret, what shows a
+    credential is held to it, too; what shows none, or a ticket, is judged by that.
     """
     origin = connection.headers.get("origin")
     if origin in settings.cors_origins or connection.scope.get("method") in ("GET", "HEAD", "OPTIONS"):
         return
-    foreign = connection.headers.get("sec-fetch-site") in ("cross-site", "same-site")
-    if settings.secret is None:
-        foreign = foreign or (origin is not None and not _is_of_this_server(origin, connection))
-    else:
-        foreign = foreign and bool(credentials(connection))
-    if foreign:
+    told = connection.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    foreign = told or (origin is not None and not _is_of_this_server(origin, connection))
+    if foreign and (settings.secret is None or credentials(connection)):
         raise Forbidden(
             "pages of other sites may not use this server; AGENCY_CORS_ORIGINS names those that may. If this page is "
             "its own, have the proxy in between pass on the `Host` that it was asked for"

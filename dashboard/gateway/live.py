@@ -19,13 +19,16 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from agency.errors import AgencyError, NotFound, RateLimited
+from agency.errors import AgencyError, Damaged, NotFound, RateLimited
 from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
 from dashboard.gateway.shares import Shares
 from dashboard.gateway.streaming import PatientStream
 
-GONE, REVOKED, TOO_SLOW, RESTART = 4404, 4401, 4408, 1012
-"""Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; come back."""
+GONE, REVOKED, TOO_SLOW, DAMAGED, RESTART = 4404, 4401, 4408, 4503, 1012
+"""Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; its file is damaged;
+come back."""
+
+DAMAGED_TOLD = "the file of what is followed is damaged: those who run the server can put a backup in its place"
 
 CLOSE_SECONDS = 1.0
 STREAM = "text/event-stream"
@@ -189,6 +192,8 @@ async def _send(
         return TOO_SLOW, "too slow: come back with the number of the last event that you have"
     except NotFound as error:
         return GONE, str(error)[:100]
+    except Damaged:
+        return DAMAGED, DAMAGED_TOLD
     except (AgencyError, WebSocketDisconnect):
         pass
     return RESTART, "come back with the number of the last event that you have"
@@ -216,6 +221,8 @@ async def _as_sent_events(
             number, text = event
             yield f"id: {number}\ndata: {text}\n\n" if number else f"data: {text}\n\n"
             _measure(text, since)
+    except Damaged:
+        yield f"retry: 60000\n: {DAMAGED_TOLD}\n\n"
     except AgencyError:
         return
 

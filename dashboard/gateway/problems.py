@@ -56,6 +56,8 @@ STATUSES: dict[type[AgencyError], int] = {
 
 HTTP_UNAUTHORIZED = 401
 SERVERS_FAULT = 500
+DETAIL_CHARS = 2_000
+"""The longest text of a problem: what it repeats of a request may be as long as that."""
 AGAIN_SECONDS = {429: 1, 503: 1, 507: 10}
 """After how many seconds clients are asked to try again, by status."""
 LASTING_SECONDS = 60
@@ -96,6 +98,7 @@ class Problem(Wire):
 
 def problem(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     title = http.HTTPStatus(status).phrase
+    detail = detail if len(detail) <= DETAIL_CHARS else f"{detail[:DETAIL_CHARS]}…"
     body = Problem(type=f"urn:agency:problem:{code}", title=title, status=status, detail=detail, code=code)
     return JSONResponse(body.model_dump(), status, headers=dict(headers or {}), media_type=MEDIA)
 
@@ -154,7 +157,7 @@ def _explain(error: RequestValidationError) -> str:
         where = ".".join(str(part) for part in each["loc"] if part != "body")
         what = plain_problem(str(each["msg"]))
         problems[f"{where}: {what}" if where else what] = None
-    return "; ".join(problems)[:2_000]
+    return "; ".join(problems)
 
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:

@@ -139,6 +139,13 @@ async def test_why_a_blueprint_would_be_refused_is_told_without_storing_it(offic
     office.allow(prompt_chars=10)
     found = await office.call("resolve_blueprint", blueprint(prompt="x" * 11))
     assert "AGENCY_PROMPT_CHARS" in found.problem
+    assert not (found.tools or found.middleware), "what is too large is not looked into"
+
+
+async def test_sections_that_have_no_effect_are_named_up_to_a_number(office: LoneAgency) -> None:
+    made = await office.call("put_blueprint", blueprint(config={f"none{n}": {} for n in range(500)}))
+    assert len(made.warnings) == 21
+    assert made.warnings[-1] == "480 more sections of config have no effect"
 
 
 @pytest.mark.parametrize("page_bytes", [1, 700, 5_000, 1_000_000])

@@ -71,6 +71,12 @@ def test_what_only_the_agency_asks_for_is_decided_as_it_says() -> None:
     assert both.asks(CALL.model_copy(update={"name": "look"}), None) is None
 
 
+def test_an_agency_can_have_a_person_asked_though_the_owner_approves_when_time_is_over() -> None:
+    owner = Policy(timeout_ms=1_000, on_timeout="approve")
+    asked = layered(owner, Policy(rules=(Rule(tool="charge", risk="high"),))).asks(CALL, None)
+    assert asked is not None and (asked.timeout_ms, asked.on_timeout) == (None, "deny")
+
+
 def test_one_policy_alone_is_what_it_was() -> None:
     mine = Policy(rules=OWNERS[2], timeout_ms=5)
     assert layered(mine, NO_POLICY) is mine and layered(NO_POLICY, mine) is mine

@@ -324,4 +324,6 @@ async def test_options_that_are_too_large_to_be_kept_with_a_run_are_refused(offi
         thread = await runtime.create_thread("clerk")
         with pytest.raises(TooLarge, match="options: a run has at most 100000 bytes"):
             await thread.invoke("go", options={"tone": {"word": "x" * 100_000}})
+        with pytest.raises(TooLarge, match="200000 are accepted"):
+            await thread.invoke("go", params={"stop": ["x" * 300_000]})
         assert not (await thread.state()).messages

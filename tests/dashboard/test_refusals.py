@@ -11,7 +11,16 @@ import pytest
 
 from actors.answers import Refusal, answer, unwrap
 from agency.client.exchange import Answer, refusal
-from agency.errors import AgencyError, Damaged, NewerStore, NotFound, StorageFull, SystemBroken, Unavailable
+from agency.errors import (
+    AgencyError,
+    Damaged,
+    InvalidInput,
+    NewerStore,
+    NotFound,
+    StorageFull,
+    SystemBroken,
+    Unavailable,
+)
 from dashboard.gateway.problems import as_problem
 from tests.support.refusals import INTERNALS
 
@@ -60,6 +69,11 @@ async def test_whatever_was_raised_in_whatever_process_callers_are_told_nothing_
         assert (status not in (503, 507)) or int(told.headers["retry-after"]) > 0
         typed = refusal(Answer(told.status_code, told.headers, bytes(told.body)), "http://there")
         assert typed.code == code and str(typed) == body["detail"]
+
+
+def test_a_refusal_repeats_little_of_what_was_sent() -> None:
+    body = json.loads(bytes(as_problem(InvalidInput(f"there is no model {'x' * 1_000_000}")).body))
+    assert len(body["detail"]) == 2_001 and body["detail"].endswith("…")
 
 
 def test_a_proxy_without_a_problem_is_told_by_its_status() -> None:

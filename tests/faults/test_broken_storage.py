@@ -90,10 +90,13 @@ def test_a_damaged_thread_is_told_as_damaged_and_can_be_deleted(
         http.get(f"{path}/run", params={"wait": 0.5}),
         http.get(f"{path}/state"),
         http.post(f"{path}/invoke", json={"messages": [{"content": "hello"}]}),
+        http.post(f"{path}/fork", json={}),
     ):
         told = refused(answer, 503, answer.json()["code"])
         assert answer.json()["code"] in ("ERR_DAMAGED", "ERR_NOT_A_THREAD_STORE")
         assert "damaged" in told and "agency doctor" in told
+    with http.stream("GET", f"{path}/events", headers={"Accept": "text/event-stream"}) as stream:
+        assert "retry: 60000" in stream.read().decode(), "no client comes back each second"
     with Client(server.url) as client, pytest.raises(Damaged, match="backup"):
         client.agency(agency).thread(thread).run()
 
