@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -220,7 +221,10 @@ def test_without_a_server_it_says_how_to_start_one(tmp_path: Path, monkeypatch: 
 
 
 def test_the_server_of_a_data_folder_is_found_by_itself(gateway: Server, bakery: Agency, tmp_path: Path) -> None:
-    folder = gateway.settings.data_dir
+    folder = tmp_path / "data"  # with the note of this gateway alone: others of its folder want a secret
+    (folder / "gateways").mkdir(parents=True)
+    notes = [path for path in (gateway.settings.data_dir / "gateways").iterdir() if gateway.url in path.read_text()]
+    shutil.copy(notes[0], folder / "gateways")
     assert bakery.id in agency("agencies", "--data-dir", folder, folder=tmp_path).stdout
     assert bakery.id in agency("agencies", folder=tmp_path, AGENCY_DATA_DIR=str(folder)).stdout
 
