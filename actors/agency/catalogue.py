@@ -161,7 +161,7 @@ class Catalogue:
         except AgencyError as error:
             return found.model_copy(update={"problem": str(error)})
         try:
-            self._check_new(blueprint, by)
+            self._check_meaning(blueprint, by)
         except AgencyError as error:
             problem = str(error)
         try:
@@ -206,6 +206,10 @@ class Catalogue:
 
     def _check_new(self, blueprint: Blueprint, by: Layer) -> None:
         self._limits.check_blueprint(blueprint)
+        self._check_meaning(blueprint, by)
+
+    def _check_meaning(self, blueprint: Blueprint, by: Layer) -> None:
+        """Of one that is not too large: whether what it says is there, and allowed."""
         self._check_references(blueprint, by)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
