@@ -26,7 +26,7 @@ from agency.clock import now_ms
 from agency.define.blueprint import Blueprint
 from agency.define.options import NO_OPTIONS, RunOptions
 from agency.define.output import as_schema
-from agency.errors import AgencyError, Damaged, InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, Damaged, InvalidInput, NotFound, WrongState, no_agency
 from agency.events import OURS, timestamp
 from agency.idempotency import check_repeated, request_digest
 from agency.json_schema import Schema
@@ -78,7 +78,7 @@ class AgencyThreads:
         new = self._new_id(thread_id)
         self._limits.check_creation(messages, files, options, output_schema)
         digest = _digest(messages, options, limits, agent_type=agent_type, files=files, output_schema=output_schema)
-        await self._context.installation.give_way(self._context.id)  # all of this may be large
+        await self._give_way()  # all of this may be large
         check_repeated(self._store.thread_digest(new), digest)
         known = self._store.thread(new)
         if known is not None and known.agent_type != agent_type:
@@ -116,7 +116,7 @@ class AgencyThreads:
         new = self._new_id(thread_id)
         self._limits.check_creation(messages, options)
         digest = _digest(messages, options, source=source, after_seq=after_seq, before_message=before_message)
-        await self._context.installation.give_way(self._context.id)
+        await self._give_way()
         check_repeated(self._store.thread_digest(new), digest)
         made = self._store.thread(new)
         if made is None:
@@ -137,7 +137,7 @@ class AgencyThreads:
                 options=options,
                 digest=digest,
             )
-            made = self._store.add_thread(creation).metadata  # another caller may have been quicker
+            made = self._add(creation).metadata  # another caller may have been quicker
             check_repeated(self._store.thread_digest(new), digest)
         if made.forked_from is None or made.forked_from.thread_id != source:
             raise WrongState(f"there is a thread {new!r} already, and it is no fork of {source!r}")
@@ -227,9 +227,22 @@ class AgencyThreads:
 
     async def _register(self, creation: Creation) -> ThreadMetadata:
         self._catalogue.check(creation.blueprint)
-        creation = self._store.add_thread(creation)
+        creation = self._add(creation)
         await self._make(creation)
         return creation.metadata
+
+    async def _give_way(self) -> None:
+        """Let others have their turns. The agency may have been deleted meanwhile."""
+        await self._context.installation.give_way(self._context.id)
+        if self._context.deleting:
+            raise no_agency(self._context.id)
+
+    def _add(self, creation: Creation) -> Creation:
+        """Register a thread. The agency may have begun to be deleted since the call began: what is registered after its
+        threads were marked would stay behind."""
+        if self._context.deleting:
+            raise no_agency(self._context.id)
+        return self._store.add_thread(creation)
 
     async def _make(self, creation: Creation) -> None:
         address = self._context.address(creation.metadata.id)

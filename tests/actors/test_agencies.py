@@ -13,6 +13,7 @@ from actors.address import Address, Files
 from agency import DefinitionError, InvalidInput, KeyReused, Message, NotFound, RunState
 from agency.errors import TooLarge
 from tests.support.clusters import Install, asleep, evict
+from tests.support.lone_agency import LoneAgency
 from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
@@ -364,6 +365,20 @@ async def test_threads_that_are_made_while_their_agency_is_deleted_leave_nothing
         if isinstance(thread, ThreadHandle):
             with pytest.raises(NotFound):
                 await thread.state()
+
+
+async def test_a_thread_whose_making_has_begun_when_its_agency_is_deleted_is_not_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = LoneAgency(tmp_path, monkeypatch)
+
+    async def delete_meanwhile(agency: str) -> None:
+        await office.agency.call("delete", (), {})
+
+    monkeypatch.setattr(office, "give_way", delete_meanwhile)
+    with pytest.raises(NotFound):
+        await office.call("create_thread", "clerk")
+    assert office.made == {}
 
 
 # Whatever ends, it is all there afterwards.
