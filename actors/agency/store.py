@@ -377,16 +377,16 @@ def _prepare(db: sqlite3.Connection, path: Path, create: AgencyInfo | None) -> N
 
 def is_empty(error: sqlite3.Error, path: Path) -> bool:
     """Whether an agency's file could not be read because nothing is left in it."""
-    return "no such table" in str(error) and _was_more(path)
+    return "no such table" in str(error) and was_more(path)
 
 
-def _was_more(path: Path) -> bool:
+def was_more(path: Path) -> bool:
     """An agency's file that holds nothing is just being made, unless there are threads beside it."""
     return any((path.parent / "threads").glob("*.db"))
 
 
 def _empty(path: Path) -> AgencyError:
-    return Damaged(f"{path} is empty") if _was_more(path) else no_agency(path.parent.name)
+    return Damaged(f"{path} is empty") if was_more(path) else no_agency(path.parent.name)
 
 
 _CALL_OFF = """
