@@ -21,7 +21,7 @@ from actors.agency.schedules import Schedules, Start
 from actors.agency.threads import AgencyThreads
 from actors.operations import Seq, index_operation, operation
 from agency.clock import now_ms
-from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState, told_of
 from agency.idempotency import check_repeated, request_digest
 from agency.local import HOPELESS
 from agency.names import check_name
@@ -181,7 +181,8 @@ class Scheduler:
                 await self._threads.make_scheduled(start.thread, schedule)
                 why = None
             except (*HOPELESS, WrongState) as error:
-                why = str(error)
+                log.warning("schedule %s cannot start a thread: %s", schedule.id, error)
+                why = told_of(error)
             except AgencyError as error:
                 log.warning("thread %s of schedule %s cannot be started yet: %s", start.thread, schedule.id, error)
                 return

@@ -31,7 +31,7 @@ from agency.define.context import ToolContext
 from agency.define.file_limits import FileLimits
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
-from agency.errors import InvalidInput, NotFound, Unavailable
+from agency.errors import InvalidInput, NotFound, Unavailable, told_of
 from agency.key_rules import FOR_AGENCIES
 from agency.local import HOPELESS
 from agency.metadata import ThreadMetadata
@@ -154,4 +154,5 @@ class ThreadRuntime:
         try:
             await AgencyCalls(self._host.caller.remote, self._agency).spawn(order)
         except HOPELESS as error:  # the parent gets a report that says so, as if the child had failed
-            await self.deliver(order.refused(str(error)))
+            log.warning("thread %s cannot be started: %s", order.to, error)
+            await self.deliver(order.refused(told_of(error)))
