@@ -22,7 +22,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from agency import errors
-from agency.errors import AgencyError
+from agency.errors import AgencyError, told_of
 from agency.secrets import without_secrets
 from agency.store.sqlite import as_store_error
 from agency.wire import Wire, plain_problem
@@ -107,9 +107,7 @@ def as_problem(error: Exception) -> JSONResponse:
     """The answer to a request that raised this."""
     match error:
         case AgencyError() if (status := _status(error)) is not None:
-            if error.told:
-                log.warning("refused", code=error.code, reason=str(error))
-            return problem(status, error.code, _told(error, status), _headers(error, status))
+            return problem(status, error.code, told_by(error), _headers(error, status))
         case HTTPException(status_code=404):
             return problem(
                 404, errors.NotFound.code, "there is nothing at this address; /openapi.json lists what there is"
@@ -126,13 +124,25 @@ def as_problem(error: Exception) -> JSONResponse:
             number = secrets.token_hex(4)
             log.error("internal error", number=number, exc_info=error)
             code = error.code if isinstance(error, AgencyError) else AgencyError.code
-            return problem(500, code, f"internal error; the server's log has it under id {number}")
+            return problem(500, code, _internal(error))
 
 
-def _told(error: AgencyError, status: int) -> str:
-    """What a caller reads: nothing of the machine that the server runs on."""
-    told = without_secrets(error.told or str(error))
+def told_by(error: AgencyError) -> str:
+    """What a caller reads of an error, in a refusal or as part of an answer: nothing of the machine that the server
+    runs on. The log has the rest."""
+    status = _status(error)
+    if status is None:
+        return _internal(error)
+    if error.told:
+        log.warning("refused", code=error.code, reason=str(error))
+    told = without_secrets(told_of(error))
     return without_paths(told) if status >= SERVERS_FAULT else told
+
+
+def _internal(error: Exception) -> str:
+    number = secrets.token_hex(4)
+    log.error("internal error", number=number, exc_info=error)
+    return f"internal error; the server's log has it under id {number}"
 
 
 def _headers(error: AgencyError, status: int) -> dict[str, str]:
