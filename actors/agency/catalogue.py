@@ -30,7 +30,8 @@ from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
 from agency.guarded.addresses import AddressGuard, Refused
 from agency.key_rules import FOR_AGENCIES, sections_in
-from agency.models.providers.entry import GuardedProvider, Provider, ProviderName
+from agency.models.providers.entry import TELLS_USAGE, GuardedProvider, Provider, ProviderName
+from agency.names import check_name
 from agency.secrets import NoSecret, named_in
 from agency.wire import explain, sayable
 
@@ -89,7 +90,10 @@ class Catalogue:
         await self._context.installation.announce(self._context.id)
 
     def _check_outgoing(self, entry: Provider) -> None:
-        """Refuse an address that agencies may not reach, and keys that this one may not use there."""
+        """Refuse an address that agencies may not reach, keys that this one may not use there, and what would keep the
+        provider from saying what it used."""
+        if TELLS_USAGE in entry.body:
+            raise InvalidInput(f"body: {TELLS_USAGE!r} is for the owner to set, because budgets go by what it asks for")
         outgoing = self._context.settings.outgoing
         try:
             AddressGuard(outgoing.private_hosts).check_url(entry.address)
