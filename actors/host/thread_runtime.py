@@ -85,12 +85,12 @@ class ThreadRuntime:
 
     def check_secret(self, blueprint: Blueprint, section: str, reference: Secret) -> None:
         """What the code or the owner has set may refer to what it likes. What else a stored configuration refers to, it
-        may refer to as long as the operator says so."""
-        if not reference.startswith(f"env:{FOR_AGENCIES}"):
-            return  # agencies could never store it
+        may refer to as long as it is for agencies and the operator says so."""
         said = (section, blueprint.config.get(section))
         if said in self._host.terms.of(self._agency).vouched or self._host.system.has_section(*said):
             return
+        if not reference.startswith(f"env:{FOR_AGENCIES}"):
+            raise NoSecret(f"config.{section} of an agency's blueprint may not refer to {reference}")
         if (why := self._host.settings.outgoing.refuses_in(self._agency, reference, section)) is not None:
             raise NoSecret(why)
 
