@@ -63,12 +63,13 @@ AGAIN_SECONDS = {429: 1, 503: 1, 507: 10}
 LASTING_SECONDS = 60
 """The same for what a person has to mend."""
 
-_PATH = re.compile(r"(?<![\w:/])(?:/[^\s,;:()'\"/]+){2,}/?")
+_PATH = re.compile(r"""(?<![\w:/])(?:(?P<quote>['"])/.*?(?P=quote)|(?:/[^\s,;:()'"/]+)+/?)""")
 
 
 def without_paths(text: str) -> str:
-    """For callers who are not known: the text with `…` in the place of folders and files of this machine."""
-    return _PATH.sub("…", text)
+    """For callers who are not known: the text with `…` in the place of folders and files of this machine. An error that
+    names one has `told` instead: without quotes, a path with blanks cannot be told from other words."""
+    return _PATH.sub(lambda path: f"{path['quote'] or ''}…{path['quote'] or ''}", text)
 
 
 MEANINGS = {
@@ -121,8 +122,6 @@ def as_problem(error: Exception) -> JSONResponse:
         case sqlite3.Error() | OSError() if (known := as_store_error(error)) is not None:
             return as_problem(known)
         case _:
-            number = secrets.token_hex(4)
-            log.error("internal error", number=number, exc_info=error)
             code = error.code if isinstance(error, AgencyError) else AgencyError.code
             return problem(500, code, _internal(error))
 
