@@ -177,6 +177,7 @@ class Scheduler:
             schedule = None if self._context.deleting else self._schedules.find(start.schedule)
             if schedule is None:
                 return
+            await self._context.pace.turn()
             try:
                 await self._threads.make_scheduled(start.thread, schedule)
                 why = None

@@ -354,6 +354,12 @@ class AgencyStore:
         self.write(("DELETE FROM threads WHERE id = ? AND state = 'new'", (thread_id,)))
         return found
 
+    def children_at_work(self, parent: str, most: int) -> int:
+        """How many of a thread's latest children have not ended. Those before the latest `2 * most` are not looked at."""
+        latest = "SELECT status FROM threads WHERE parent = ? ORDER BY seq DESC LIMIT ?"
+        sql = f"SELECT count(*) FROM ({latest}) WHERE status IN ('registered', 'running', 'paused')"
+        return int(self.rows(sql, (parent, 2 * most))[0][0])
+
     def is_being_deleted(self, thread_id: str) -> bool:
         return bool(self.rows("SELECT 1 FROM threads WHERE id = ? AND state = 'deleting'", (thread_id,)))
 
