@@ -24,7 +24,7 @@ from agency.api.resolved import ResolvedBlueprint
 from agency.api.tenancy import BlueprintInfo, Layer, ProviderInfo
 from agency.clock import now_ms
 from agency.define import safety
-from agency.define.blueprint import Blueprint
+from agency.define.blueprint import Blueprint, check_models
 from agency.define.options import RunOptions
 from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
@@ -76,6 +76,8 @@ class Catalogue:
         _check_own(entry)
         if by == "agency":
             self._check_outgoing(entry)
+        for model in entry.prices:
+            check_name(model, "a model's name")
         self._limits.check_provider(name, entry)
         self._store.put_provider(name, entry, timestamp(now_ms()), by)
         await self._context.installation.announce(self._context.id)
@@ -214,10 +216,19 @@ class Catalogue:
 
     def _check_meaning(self, blueprint: Blueprint, by: Layer) -> None:
         """Of one that is not too large: whether what it says is there, and allowed."""
+        self._check_names(blueprint)
         self._check_references(blueprint, by)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
             self._context.system().check_new(blueprint, self._usable_providers())
+
+    def _check_names(self, blueprint: Blueprint) -> None:
+        """Of models and sections. What was stored before may stay as it is."""
+        before = self._blueprint(blueprint.name)
+        if blueprint.model is not None and (before is None or before.model != blueprint.model):
+            check_models(blueprint.model)
+        for section in blueprint.config.keys() - (set() if before is None else before.config.keys()):
+            check_name(section, "the name of a section of `config`")
 
     def _blueprint(self, name: str) -> Blueprint | None:
         return self._store.blueprint(name) or self._context.system().agents.get(name)
