@@ -1,7 +1,7 @@
 """The pace at which an agency starts threads by itself: for its schedules, and as subagents of its threads.
 
-No request makes these, so no rate of a gateway holds them. What comes too fast waits for its turn, in the order in which
-it came, and nothing is lost: what is to be started is in a file already, the agency's or the parent's.
+No request makes these, so no rate of a gateway holds them. What comes too fast waits for its turn, in the order in
+which it came, and nothing is lost: what is to be started is in a file already, the agency's or the parent's.
 """
 
 from __future__ import annotations

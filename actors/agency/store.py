@@ -355,7 +355,7 @@ class AgencyStore:
         return found
 
     def children_at_work(self, parent: str, most: int) -> int:
-        """How many of a thread's latest children have not ended. Those before the latest `2 * most` are not looked at."""
+        """How many of a thread's children have not ended. Only the latest `2 * most` are looked at."""
         latest = "SELECT status FROM threads WHERE parent = ? ORDER BY seq DESC LIMIT ?"
         sql = f"SELECT count(*) FROM ({latest}) WHERE status IN ('registered', 'running', 'paused')"
         return int(self.rows(sql, (parent, 2 * most))[0][0])

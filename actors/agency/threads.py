@@ -175,7 +175,7 @@ class AgencyThreads:
         )
 
     def _check_family(self, parent: ParentInfo) -> None:
-        """Refuse a child that is one too many. A blueprint's own limits are lower as a rule, but an admin writes them."""
+        """Refuse a child that is one too many. Blueprints have lower limits as a rule, but admins write them."""
         settings = self._context.settings
         if parent.depth > settings.generations_most:
             raise InvalidInput(

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from actors.address import Address, Files
 from actors.agency.store import AgencyStore
 from agency.approvals.rules import Policy, Rule
 from agency.define.blueprint import Blueprint
 from agency.define.options import as_options
 from agency.errors import InvalidInput
 from agency.models.providers.entry import Price, Provider
+from agency.store.sqlite import LOCAL
 from tests.support.lone_agency import LoneAgency
 
 AT = "2027-01-01T00:00:00.000Z"
@@ -58,11 +60,12 @@ async def test_no_name_of_a_model_tool_or_section_has_what_is_not_seen(office: L
         as_options({"model": f"script:{name}"})
 
 
-async def test_what_an_earlier_release_has_stored_is_read_and_changed(office: LoneAgency) -> None:
+async def test_what_an_earlier_release_has_stored_is_read_and_changed(office: LoneAgency, tmp_path: Path) -> None:
     old = Blueprint(name="baker", prompt="p", model="script:a\u200bb", config={"a\u200bb": {}}, unattended=False)
-    store: AgencyStore = office.agency._store
+    store = AgencyStore.open(Files(tmp_path).of(Address("bakery")), LOCAL)
     store.put_blueprint(old, AT, [])
     store.set_layer(Policy(rules=(Rule(tool="a\u200bb", risk="high"),)), "owner")
+    store.close()
     office.reopen()
     assert (await office.call("policy")).rules[0].tool == "a\u200bb"
     changed = await office.call("put_blueprint", {"name": "baker", "prompt": "other"})

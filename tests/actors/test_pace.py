@@ -1,5 +1,5 @@
-"""What an agency starts by itself keeps a pace, however much its blueprints and schedules ask for: it waits, and nothing
-of it is lost."""
+"""What an agency starts by itself keeps a pace, however much its blueprints and schedules ask for: it waits, and
+nothing of it is lost."""
 
 from __future__ import annotations
 
