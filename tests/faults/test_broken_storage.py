@@ -341,7 +341,7 @@ def test_no_refusal_of_any_route_tells_of_the_machine(server: Server, http: http
         if answer.request.url.path not in FOR_THOSE_WHO_RUN_IT:
             assert place not in answer.text, (answer.request.url, answer.text)
     (decided,) = (each for each in broken_thread if each.request.method == "POST" and _is_inbox(each.request.url.path))
-    assert [each["code"] for each in decided.json()["refused"]] == ["ERR_DAMAGED"]
+    assert [each["code"] for each in decided.json()["refused"]] == ["ERR_NOT_A_THREAD_STORE"]
     assert not INTERNALS.search(decided.text), decided.text
 
 
