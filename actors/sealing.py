@@ -16,7 +16,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from pydantic import TypeAdapter
 
 from actors.address import Files
-from agency.errors import Unavailable
+from agency.errors import CANNOT_START, Unavailable
 
 _VALUES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
@@ -28,7 +28,8 @@ def seal(data_dir: Path, values: Mapping[str, str]) -> str:
     try:
         key = _key(data_dir)
     except OSError as error:
-        raise Unavailable(f"the data folder {data_dir} cannot be used: {error.strerror}") from error
+        unusable = Unavailable(f"the data folder {data_dir} cannot be used: {error.strerror}")
+        raise unusable.telling(CANNOT_START) from error
     return Fernet(key).encrypt(_VALUES.dump_json(dict(values))).decode()
 
 
@@ -42,7 +43,7 @@ def unseal(data_dir: Path, sealed: str) -> dict[str, str]:
         raise Unavailable(
             f"{_place(data_dir)} does not open what this installation was started with ({type(error).__name__}): "
             "start it again (`agency down`, then `agency serve`)"
-        ) from None
+        ).telling(CANNOT_START) from None
 
 
 def _place(data_dir: Path) -> Path:

@@ -88,6 +88,12 @@ class Settings(BaseSettings):
     """The schedules of an agency."""
     schedule_bytes: Count = 262_144
     """One schedule with its message, as JSON."""
+    starts_per_second: Annotated[float, Field(gt=0)] = 50.0
+    """Threads that an agency's schedules and threads start, on average over ten seconds; more wait."""
+    children_most: Count = 1_000
+    """The subagents of one thread that are at work at a time, whatever blueprints say."""
+    generations_most: Count = 20
+    """How deep subagents start subagents, whatever blueprints say."""
     creation_bytes: Count = 16_777_216
     """What a new thread begins with: messages, images, files and options, as JSON."""
     file_bytes: Count = FILE_LIMITS.each

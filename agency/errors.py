@@ -66,6 +66,12 @@ class AgencyError(Exception):
         return self
 
 
+def told_of(error: BaseException) -> str:
+    """What an error says where others than those who run the server read it: in answers, events and runs, and to
+    models. The whole of it belongs in tracebacks and in the log."""
+    return (error.told if isinstance(error, AgencyError) else "") or str(error)
+
+
 class DefinitionError(AgencyError):
     code = "ERR_DEFINITION"
 
@@ -198,6 +204,10 @@ class RunUnfinished(AgencyError):
         self.thread_id = thread_id
         self.run_id = run_id
         super().__init__(message)
+
+
+CANNOT_START = "the server cannot start on its machine; those who run it find the reason in its log"
+"""What callers read of an `Unavailable` that names a folder of that machine."""
 
 
 class Unavailable(AgencyError):

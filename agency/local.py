@@ -45,6 +45,7 @@ from agency.errors import (
     RunUnfinished,
     StoreError,
     WrongState,
+    told_of,
 )
 from agency.events import OURS, timestamp
 from agency.messages import Message
@@ -286,7 +287,8 @@ class LocalRuntime:
             first = checked_invocation(order.message, idempotency_key=key, files=order.files or None)
             await child.accept(replace(first, options=RunOptions.model_validate(order.options), handed_down=True))
         except HOPELESS as error:
-            await self.deliver(order.refused(str(error)))
+            log.warning("thread %s cannot be started: %s", order.to, error)
+            await self.deliver(order.refused(told_of(error)))
 
     # Inside.
 

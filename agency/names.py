@@ -1,36 +1,34 @@
-"""What may stand in a name: of an agency, a key, a schedule or a thread, and in the path of a file.
+"""What may stand in a name: of an agency, a key, a schedule, a thread or a model, and in the path of a file.
 
 People read names in lists, at terminals and in logs, and decide by them. So no name has characters that are not seen,
-or that change how the rest is seen: controls, and those that turn the direction of writing. Texts (messages, prompts,
-descriptions) are free. Only what is new is checked: what was stored before can be read, and deleted.
+or that change how the rest is seen: controls, and what Unicode calls formats, as those that have no width or turn the
+direction of writing. Texts (messages, prompts, descriptions) are free. Only what is new is checked: what was stored
+before can be read, and deleted.
 """
 
 from __future__ import annotations
 
 import posixpath
-import re
 import unicodedata
 
 from agency.errors import InvalidInput
 
 PATH_CHARS = 1_024
 
-_UNFIT = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # controls
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction
-    "\u2028\u2029"  # separators of lines and paragraphs
-    "\ud800-\udfff]"  # lone surrogates
-)
+_UNFIT = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Controls, formats, lone surrogates, and separators of lines and paragraphs, by their categories."""
+_JOINERS = "\u200c\u200d"
+"""Formats that some scripts need, and emoji of several parts."""
 
 
 def check_name(name: str, whose: str) -> str:
     """The name; `InvalidInput` if it has a character that no name has. `whose` says what it is: "an agency's name"."""
-    if (found := _UNFIT.search(name)) is not None:
-        character = found[0]
+    character = next((each for each in name if unicodedata.category(each) in _UNFIT and each not in _JOINERS), None)
+    if character is not None:
         called = unicodedata.name(character, "a control character")
         raise InvalidInput(
             f"{whose} cannot have the character U+{ord(character):04X} ({called}): names have neither controls nor "
-            "characters that change the direction of writing"
+            "characters that are not seen or change the direction of writing"
         )
     return name
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 from urllib.parse import quote, quote_plus, unquote
 
 from pydantic import BaseModel, GetCoreSchemaHandler, JsonValue
@@ -91,15 +93,47 @@ def references_in(value: object) -> Iterator[Secret]:
 
 
 def named_in(value: JsonValue) -> Iterator[str]:
-    """Every text in a JSON value that is a reference, whatever it is meant to be."""
+    """Every text in a JSON value that is a reference, whatever it is meant to be. Blanks around it do not hide it: the
+    configuration of a middleware may strip them."""
     match value:
         case str():
-            if is_reference(value):
-                yield value
+            if is_reference(value.strip()):
+                yield value.strip()
         case list():
             yield from (found for each in value for found in named_in(each))
         case dict():
             yield from (found for each in value.values() for found in named_in(each))
+
+
+@functools.lru_cache(maxsize=256)
+def default_references(kind: type[BaseModel]) -> frozenset[Secret]:
+    """What a model of a configuration refers to where nothing is said: that is in code."""
+    return frozenset(_defaults(kind, frozenset()))
+
+
+def _defaults(kind: type[BaseModel], around: frozenset[type]) -> Iterator[Secret]:
+    for field in kind.model_fields.values() if kind not in around else ():
+        default = field.default if field.default_factory is None else _made_by(field.default_factory)
+        yield from references_in(default)
+        if isinstance(default, str) and is_reference(default):
+            yield Secret(default)
+        for inner in _models_in(field.annotation):
+            yield from _defaults(inner, around | {kind})
+
+
+def _made_by(factory: Callable[..., object]) -> object:
+    """None if it wants what the other fields say."""
+    try:
+        return factory()
+    except TypeError:
+        return None
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models_in(each)
 
 
 # Looking up.

@@ -40,6 +40,7 @@ from agency.api.tenancy import AgencyInfo, AgencyLayers, Budget, Layer
 from agency.approvals.ceilings import layered, milder
 from agency.approvals.rules import RULES_MOST, Policy
 from agency.errors import AgencyError, Forbidden, InvalidInput
+from agency.names import check_name
 from agency.turn.state import RunCeiling
 
 
@@ -154,6 +155,8 @@ class Agency:
         StorageLimits(self._context.settings, self._store).check_policy(policy)
         if len(policy.rules) > RULES_MOST:
             raise InvalidInput(f"a policy has at most {RULES_MOST} rules")
+        for rule in policy.rules:
+            check_name(rule.tool, "the tool of a rule")
         if by == "agency" and (why := milder(self._store.layers(Policy).owner, policy)) is not None:
             raise Forbidden(why)
         self._store.set_layer(policy, by)

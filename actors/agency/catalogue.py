@@ -24,13 +24,14 @@ from agency.api.resolved import ResolvedBlueprint
 from agency.api.tenancy import BlueprintInfo, Layer, ProviderInfo
 from agency.clock import now_ms
 from agency.define import safety
-from agency.define.blueprint import Blueprint
+from agency.define.blueprint import Blueprint, check_models
 from agency.define.options import RunOptions
 from agency.errors import AgencyError, InvalidInput, NotFound
 from agency.events import timestamp
 from agency.guarded.addresses import AddressGuard, Refused
 from agency.key_rules import FOR_AGENCIES, sections_in
-from agency.models.providers.entry import GuardedProvider, Provider, ProviderName
+from agency.models.providers.entry import TELLS_USAGE, GuardedProvider, Provider, ProviderName
+from agency.names import check_name
 from agency.secrets import NoSecret, named_in
 from agency.wire import explain, sayable
 
@@ -75,6 +76,8 @@ class Catalogue:
         _check_own(entry)
         if by == "agency":
             self._check_outgoing(entry)
+        for model in entry.prices:
+            check_name(model, "a model's name")
         self._limits.check_provider(name, entry)
         self._store.put_provider(name, entry, timestamp(now_ms()), by)
         await self._context.installation.announce(self._context.id)
@@ -89,7 +92,10 @@ class Catalogue:
         await self._context.installation.announce(self._context.id)
 
     def _check_outgoing(self, entry: Provider) -> None:
-        """Refuse an address that agencies may not reach, and keys that this one may not use there."""
+        """Refuse an address that agencies may not reach, keys that this one may not use there, and what would keep the
+        provider from saying what it used."""
+        if TELLS_USAGE in entry.body:
+            raise InvalidInput(f"body: {TELLS_USAGE!r} is for the owner to set, because budgets go by what it asks for")
         outgoing = self._context.settings.outgoing
         try:
             AddressGuard(outgoing.private_hosts).check_url(entry.address)
@@ -210,10 +216,19 @@ class Catalogue:
 
     def _check_meaning(self, blueprint: Blueprint, by: Layer) -> None:
         """Of one that is not too large: whether what it says is there, and allowed."""
+        self._check_names(blueprint)
         self._check_references(blueprint, by)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
             self._context.system().check_new(blueprint, self._usable_providers())
+
+    def _check_names(self, blueprint: Blueprint) -> None:
+        """Of models and sections. What was stored before may stay as it is."""
+        before = self._blueprint(blueprint.name)
+        if blueprint.model is not None and (before is None or before.model != blueprint.model):
+            check_models(blueprint.model)
+        for section in blueprint.config.keys() - (set() if before is None else before.config.keys()):
+            check_name(section, "the name of a section of `config`")
 
     def _blueprint(self, name: str) -> Blueprint | None:
         return self._store.blueprint(name) or self._context.system().agents.get(name)

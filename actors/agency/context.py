@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from actors.address import Address, Files
 from actors.agency.installation import Installation
+from actors.agency.pace import Pace
 from actors.agency.store import AgencyStore
 from actors.settings import Settings
 from agency.define.system import AgentSystem
@@ -27,6 +28,11 @@ class AgencyContext:
     installation: Installation
     deleting: bool = False
     """From when the agency begins to be deleted: nothing new begins, and updates are no longer written."""
+    pace: Pace = field(init=False)
+    """Of threads that it starts by itself."""
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(self.settings.starts_per_second)
 
     @property
     def files(self) -> Files:

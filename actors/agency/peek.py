@@ -1,7 +1,8 @@
 """Looking into an agency's file without waking the agency: for hosts, for listings, and for a directory that begins.
 
 A file may be about to be created, be of an older version, or be damaged. Then there is nothing to see, and the agency
-itself reports what is wrong when it is opened.
+itself reports what is wrong when it is opened. Its terms are the exception: what cannot be read is never taken for
+terms that set nothing, so `peek_terms` raises.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from actors.agency.store import LAYERS, Section, info_of, is_empty, layers_of
+from actors.agency.store import LAYERS, LAYOUT, Section, info_of, is_empty, layers_of, was_more
 from agency.api.tenancy import AgencyInfo, Budget, Layer
 from agency.approvals.ceilings import layered
 from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
-from agency.errors import NotFound
+from agency.errors import Damaged, NotFound, StoreError
 from agency.events import timestamp
 from agency.models.providers.entry import Provider
 from agency.store import sqlite
@@ -74,16 +75,43 @@ _VOUCHED = "SELECT 'vouched:' || name, vouched, '' FROM blueprints WHERE vouched
 _OLD_PROVIDERS = "SELECT 'provider:' || name, body, 'agency' FROM providers"
 """Of a file that this release has not opened yet."""
 
+PROVIDERS_SINCE, OWNERS_SINCE = 3, 7
+"""The versions of an agency's file since which it has providers, and says who has set them."""
+
 
 def peek_terms(path: Path) -> PeekedTerms | None:
-    """The terms of an agency; None if they cannot be read now."""
+    """The terms of an agency; None if there is none, or it is just being made. Raises `StoreError` if they cannot be
+    read now, and `Damaged` if they cannot be read at all."""
     try:
-        try:
-            rows = _look(path, f"{_SET} UNION ALL {_PROVIDERS} UNION ALL {_VOUCHED}")
-        except sqlite3.OperationalError:
-            rows = _look(path, f"{_SET} UNION ALL {_OLD_PROVIDERS}")
-    except sqlite3.Error:
+        path.stat()
+        with sqlite.store_errors("read", path):
+            rows = _term_rows(path)
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error}") from error
+    try:
+        return None if rows is None else _terms(rows)
+    except (ValueError, TypeError) as error:
+        raise Damaged(f"{path} is damaged: it does not say what goes for its threads: {error}") from error
+
+
+def _term_rows(path: Path) -> list[tuple[Any, ...]] | None:
+    with closing(sqlite.connect(path, "rw")) as db:
+        version = sqlite.version_of(db, path, LAYOUT)
+        if version == 0:
+            if was_more(path):
+                raise Damaged(f"{path} is empty")
+            return None
+        parts = [_SET]
+        if version >= OWNERS_SINCE:
+            parts += [_PROVIDERS, _VOUCHED]
+        elif version >= PROVIDERS_SINCE:
+            parts.append(_OLD_PROVIDERS)
+        return db.execute(" UNION ALL ".join(parts)).fetchall()
+
+
+def _terms(rows: Sequence[tuple[Any, ...]]) -> PeekedTerms:
     found = {kind: body for kind, body, _ in rows}
     own = {
         kind.removeprefix("provider:"): (Provider.model_validate_json(body), set_by)

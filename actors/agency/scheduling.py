@@ -21,7 +21,8 @@ from actors.agency.schedules import Schedules, Start
 from actors.agency.threads import AgencyThreads
 from actors.operations import Seq, index_operation, operation
 from agency.clock import now_ms
-from agency.errors import AgencyError, InvalidInput, NotFound, WrongState
+from agency.define.blueprint import check_models
+from agency.errors import AgencyError, InvalidInput, NotFound, WrongState, told_of
 from agency.idempotency import check_repeated, request_digest
 from agency.local import HOPELESS
 from agency.names import check_name
@@ -132,6 +133,8 @@ class Scheduler:
 
     def _check(self, wanted: Schedule) -> None:
         self._limits.check_schedule(wanted)
+        if wanted.model is not None:
+            check_models(wanted.model)
         self._threads.check_schedule(wanted)
 
     # What the clock asks.
@@ -174,6 +177,7 @@ class Scheduler:
 
     async def _begin(self, start: Start) -> None:
         async with self._at_once:
+            await self._context.pace.turn()
             schedule = None if self._context.deleting else self._schedules.find(start.schedule)
             if schedule is None:
                 return
@@ -181,7 +185,8 @@ class Scheduler:
                 await self._threads.make_scheduled(start.thread, schedule)
                 why = None
             except (*HOPELESS, WrongState) as error:
-                why = str(error)
+                log.warning("schedule %s cannot start a thread: %s", schedule.id, error)
+                why = told_of(error)
             except AgencyError as error:
                 log.warning("thread %s of schedule %s cannot be started yet: %s", start.thread, schedule.id, error)
                 return
@@ -190,7 +195,6 @@ class Scheduler:
             if why is None:
                 self._schedules.started(start.run, now_ms())
             else:
-                log.warning("schedule %s cannot start a thread: %s", schedule.id, why)
                 self._schedules.failed(start.run, why, now_ms())
 
 

@@ -354,6 +354,12 @@ class AgencyStore:
         self.write(("DELETE FROM threads WHERE id = ? AND state = 'new'", (thread_id,)))
         return found
 
+    def children_at_work(self, parent: str, most: int) -> int:
+        """How many of a thread's children have not ended. Only the latest `2 * most` are looked at."""
+        latest = "SELECT status FROM threads WHERE parent = ? ORDER BY seq DESC LIMIT ?"
+        sql = f"SELECT count(*) FROM ({latest}) WHERE status IN ('registered', 'running', 'paused')"
+        return int(self.rows(sql, (parent, 2 * most))[0][0])
+
     def is_being_deleted(self, thread_id: str) -> bool:
         return bool(self.rows("SELECT 1 FROM threads WHERE id = ? AND state = 'deleting'", (thread_id,)))
 
@@ -377,16 +383,16 @@ def _prepare(db: sqlite3.Connection, path: Path, create: AgencyInfo | None) -> N
 
 def is_empty(error: sqlite3.Error, path: Path) -> bool:
     """Whether an agency's file could not be read because nothing is left in it."""
-    return "no such table" in str(error) and _was_more(path)
+    return "no such table" in str(error) and was_more(path)
 
 
-def _was_more(path: Path) -> bool:
+def was_more(path: Path) -> bool:
     """An agency's file that holds nothing is just being made, unless there are threads beside it."""
     return any((path.parent / "threads").glob("*.db"))
 
 
 def _empty(path: Path) -> AgencyError:
-    return Damaged(f"{path} is empty") if _was_more(path) else no_agency(path.parent.name)
+    return Damaged(f"{path} is empty") if was_more(path) else no_agency(path.parent.name)
 
 
 _CALL_OFF = """

@@ -156,6 +156,9 @@ class AgencyThreads:
     @operation
     async def spawn(self, order: Spawn) -> None:
         """Make the child that a thread has asked for, and start it."""
+        if self._store.thread(order.to) is None:  # otherwise the order has come before
+            self._check_family(order.parent)
+            await self._context.pace.turn()
         if self._store.thread(order.parent.thread_id) is None:
             return  # the parent was deleted meanwhile, and with it the call that waits for this child
         metadata = self._metadata(order.to, order.agent_type, order.request, parent=order.parent)
@@ -170,6 +173,19 @@ class AgencyThreads:
                 options=RunOptions.model_validate(order.options),
             )
         )
+
+    def _check_family(self, parent: ParentInfo) -> None:
+        """Refuse a child that is one too many. Blueprints have lower limits as a rule, but admins write them."""
+        settings = self._context.settings
+        if parent.depth > settings.generations_most:
+            raise InvalidInput(
+                f"agents may start agents {settings.generations_most} deep here (AGENCY_GENERATIONS_MOST)"
+            )
+        if self._store.children_at_work(parent.thread_id, settings.children_most) >= settings.children_most:
+            raise InvalidInput(
+                f"thread {parent.thread_id!r} has {settings.children_most} subagents at work, which is the most there "
+                "may be here (AGENCY_CHILDREN_MOST): wait for one to end"
+            )
 
     def check_schedule(self, schedule: Schedule) -> None:
         """Refuse a schedule that could start no thread now."""

@@ -48,7 +48,7 @@ from agency.api.bodies import ServerLog
 from agency.api.tenancy import AgencyInfo
 from agency.backoff import Backoff
 from agency.clock import now_ms
-from agency.errors import AgencyError, InvalidInput, NotFound, Unavailable, WrongState
+from agency.errors import CANNOT_START, AgencyError, InvalidInput, NotFound, Unavailable, WrongState
 from agency.events import timestamp
 
 log = logging.getLogger(__name__)
@@ -276,7 +276,8 @@ async def _described(wanted: Settings, *, start: bool) -> tuple[Handle, Settings
             raise
         except ActorDiedError as error:
             if _never_lived(error):
-                raise Unavailable(f"the directory cannot start: {reason_of(error)}") from error
+                broken = Unavailable(f"the directory cannot start: {reason_of(error)}")
+                raise broken.telling(CANNOT_START) from error
             await asyncio.sleep(next(waits))  # it was stopped, and Ray has not freed its name yet
     raise Unavailable("the directory that was stopped does not go away")
 

@@ -38,7 +38,7 @@ from actors.cluster.listeners import listens_on_loopback
 from actors.cluster.private import make_private
 from actors.cluster.running_ray import CURRENT, running_ray
 from actors.settings import Settings
-from agency.errors import DefinitionError, NotFound, Unavailable
+from agency.errors import CANNOT_START, DefinitionError, NotFound, Unavailable
 from agency.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ def _connect(address: str, settings: Settings, code: dict[str, Any] | None) -> N
             "or set AGENCY_SHIP_CODE=off if every node has the code"
         ) from error
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise Unavailable(f"cannot join Ray at {address}: {error}") from error
+        raise Unavailable(f"cannot join Ray at {address}: {error}").telling(CANNOT_START) from error
 
 
 @contextmanager
@@ -243,7 +243,7 @@ def _start(settings: Settings, withheld: Collection[str]) -> LocalRay:
     for pid in session(process.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    raise Unavailable(f"Ray did not start; {folder / 'ray.log'} tells why")
+    raise Unavailable(f"Ray did not start; {folder / 'ray.log'} tells why").telling(CANNOT_START)
 
 
 def _environment(withheld: Collection[str], mark: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from actors.sealing import seal, unseal
 from actors.settings import Settings, load_system
 from actors.status import RayInUse
 from agency.define.system import AgentSystem
-from agency.errors import AgencyError, Unavailable
+from agency.errors import CANNOT_START, AgencyError, Unavailable
 
 NODE_SECONDS = 30.0
 """How long a node may take to start a process and import the agents."""
@@ -62,7 +62,7 @@ async def check(settings: Settings) -> None:
     problems = await problems_of(settings)
     if all(problems.values()):
         told = "; ".join(f"{problem} (on node {node[:8]})" for node, problem in problems.items())
-        raise Unavailable(f"the cluster cannot run the agents: {told}")
+        raise Unavailable(f"the cluster cannot run the agents: {told}").telling(CANNOT_START)
 
 
 async def _problem(node: str, settings: Settings) -> str:

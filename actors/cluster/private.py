@@ -11,7 +11,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from agency.errors import Unavailable
+from agency.errors import CANNOT_START, Unavailable
 
 MODE = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -25,8 +25,8 @@ def make_private(start: str) -> Path:
         place.mkdir(MODE)
         place.chmod(MODE)  # whatever the umask
     except OSError as error:
-        raise Unavailable(
-            f"Ray needs a folder for its sockets, and {place} cannot be made: {error.strerror}"
+        raise Unavailable(f"Ray needs a folder for its sockets, and {place} cannot be made: {error.strerror}").telling(
+            CANNOT_START
         ) from error
     check_private(place)
     return place
@@ -48,7 +48,7 @@ def check_private(place: Path) -> None:
     raise Unavailable(
         f"{place} {problem}, so it cannot hold the sockets and logs of Ray: "
         f"that takes a folder of {user_name(os.geteuid())} with the mode {MODE:04o}"
-    )
+    ).telling(CANNOT_START)
 
 
 def who_can_change(path: Path) -> str:

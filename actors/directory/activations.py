@@ -57,6 +57,9 @@ ISOLATED_AT_ONCE = 2
 ISOLATED_SECONDS = 5.0
 CALL_AGAIN_SECONDS = 0.1
 WAKE_AGAIN_MS = 2_000
+MENDED_MS = 60_000
+"""How long after a thread could not be woken for a damaged file, its own or its agency's, it is tried again: a person
+may have put a backup in its place."""
 
 
 class TooLate:
@@ -305,6 +308,9 @@ class Activations:
         async with self._waking:
             try:
                 await self.locate(address)
+            except Damaged as error:
+                log.warning("%s cannot be woken: %s", address, error)
+                self.alarms.set(address, now_ms() + MENDED_MS)
             except HOPELESS as error:
                 log.warning("%s cannot be woken: %s", address, error)
             except AgencyError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager
 
 from actors.address import Address
@@ -18,9 +18,9 @@ class ActivationLocks:
         self._users: Counter[Address] = Counter()
 
     @property
-    def moving(self) -> bool:
-        """Whether any thread is being opened or closed."""
-        return bool(self._users)
+    def moving(self) -> Set[Address]:
+        """The threads that are being opened or closed."""
+        return self._users.keys()
 
     @asynccontextmanager
     async def of(self, address: Address) -> AsyncIterator[None]:

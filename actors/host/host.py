@@ -291,6 +291,7 @@ class Host:
         self, address: Address, activation: int, create: Creation | None, warning: Warned | None
     ) -> SystemAgent:
         assert self._services is not None
+        self._terms.of(address.agency)  # refuses: what goes for its runs must be known before anything of them begins
         runtime = ThreadRuntime(address, self._services)
         path, system = self._files.of(address), self._services.system
         agent = await SystemAgent.open(
@@ -320,7 +321,7 @@ class Host:
                 agent.last_used = now
             elif not agent.alive or now - agent.last_used >= self._settings.hibernate_after:
                 self._background.go(self._hibernate(address, agent))
-        self._terms.keep({address.agency for address in self._awake})
+        self._terms.keep({address.agency for address in self._awake.keys() | self._locks.moving})
         for agent in list(self._awake.values()):
             await agent.doze(DOZE_SECONDS)  # a thread that only waits keeps no file open: there may be thousands
 
@@ -350,7 +351,7 @@ class Host:
         return taken
 
     def _is_in_use(self) -> bool:
-        return bool(self._awake) or self._locks.moving
+        return bool(self._awake or self._locks.moving)
 
     def _report_blocked(self, by: BlockedLoop) -> None:
         """Called in the watchdog's OS thread, because the event loop does not turn."""

@@ -4,10 +4,14 @@ person's approval, what a run may use, and which keys may be looked up for them.
 Threads ask for them before every model call, so they are read from the agency's file once, and again when the agency
 announces a change. The order matters: the agency writes its file, then announces, then answers the client that made the
 change. So every model call that begins after that answer is made under the new terms, in threads that are awake too.
+
+The one rule: what cannot be read sets no limit aside. While an agency's file is locked or damaged, what was last known
+of it counts on; where nothing is known, asking raises, and the thread is not woken until the file can be read.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +21,11 @@ from actors.agency.store import Section
 from actors.settings import Settings
 from agency.api.tenancy import Layer
 from agency.approvals.rules import NO_POLICY, Policy
+from agency.errors import StoreError
 from agency.models.providers.entry import GuardedProvider, Provider
 from agency.turn.state import NO_CEILING, RunCeiling
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class TermsCache:
         self._stale: set[str] = set()
 
     def of(self, agency: str) -> AgencyTerms:
+        """What goes for its threads. Raises `StoreError` if nothing of it is known and its file cannot be read."""
         if agency not in self._known or agency in self._stale:
             self._read(agency)
         return self._known.get(agency, self._common)
@@ -57,9 +65,15 @@ class TermsCache:
             self._stale.discard(agency)
 
     def _read(self, agency: str) -> None:
-        found = peek_terms(self._files.of(Address(agency)))
+        try:
+            found = peek_terms(self._files.of(Address(agency)))
+        except StoreError as error:
+            if agency not in self._known:
+                raise
+            log.warning("agency %s has the terms that were last known: %s", agency, error)
+            return  # the next use tries again
         if found is None:
-            return  # its file cannot be read now; the next use tries again
+            return  # it is not made yet, or is being deleted
         own = {name: self._as_used(agency, *stored) for name, stored in found.providers.items()}
         providers = {**self._common.providers, **own} if own else self._common.providers
         known = self._known.get(agency)

@@ -31,7 +31,7 @@ from agency.define.context import ToolContext
 from agency.define.file_limits import FileLimits
 from agency.define.system import AgentSystem
 from agency.define.tools import Tool
-from agency.errors import InvalidInput, NotFound, Unavailable
+from agency.errors import InvalidInput, NotFound, Unavailable, told_of
 from agency.key_rules import FOR_AGENCIES
 from agency.local import HOPELESS
 from agency.metadata import ThreadMetadata
@@ -85,12 +85,12 @@ class ThreadRuntime:
 
     def check_secret(self, blueprint: Blueprint, section: str, reference: Secret) -> None:
         """What the code or the owner has set may refer to what it likes. What else a stored configuration refers to, it
-        may refer to as long as the operator says so."""
-        if not reference.startswith(f"env:{FOR_AGENCIES}"):
-            return  # agencies could never store it
+        may refer to as long as it is for agencies and the operator says so."""
         said = (section, blueprint.config.get(section))
         if said in self._host.terms.of(self._agency).vouched or self._host.system.has_section(*said):
             return
+        if not reference.startswith(f"env:{FOR_AGENCIES}"):
+            raise NoSecret(f"config.{section} of an agency's blueprint may not refer to {reference}")
         if (why := self._host.settings.outgoing.refuses_in(self._agency, reference, section)) is not None:
             raise NoSecret(why)
 
@@ -154,4 +154,5 @@ class ThreadRuntime:
         try:
             await AgencyCalls(self._host.caller.remote, self._agency).spawn(order)
         except HOPELESS as error:  # the parent gets a report that says so, as if the child had failed
-            await self.deliver(order.refused(str(error)))
+            log.warning("thread %s cannot be started: %s", order.to, error)
+            await self.deliver(order.refused(told_of(error)))

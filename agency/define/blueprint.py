@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from agency.models.interface import Capability, ModelParams
+from agency.names import check_name
 from agency.turn.modes import ModeName
 from agency.turn.state import Limits
 from agency.wire import Wire
@@ -58,6 +59,12 @@ def chain_of(models: str | Sequence[str | ModelChoice]) -> tuple[ModelChoice, ..
     """The chain, first choice first; a single model is a chain of one."""
     listed = (models,) if isinstance(models, str) else models
     return tuple(ModelChoice(model=each) if isinstance(each, str) else each for each in listed)
+
+
+def check_models(models: str | Sequence[str | ModelChoice]) -> None:
+    """Refuse a chain of models with a name that people cannot read. Stored ones may be older than that rule."""
+    for choice in chain_of(models):
+        check_name(choice.model, "a model's name")
 
 
 def _plain(config: object) -> object:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypedDict
 from pydantic import Field, JsonValue, TypeAdapter, field_serializer
 from pydantic_core import to_json
 
-from agency.define.blueprint import ModelChoice, Models, Name
+from agency.define.blueprint import ModelChoice, Models, Name, check_models
 from agency.errors import InvalidInput, TooLarge
 from agency.models.interface import ModelParams
 from agency.validation import valid
@@ -139,4 +139,6 @@ def as_options(given: RunOptionFields) -> RunOptions:
     if not fields:
         return NO_OPTIONS
     checked = valid(_OPTIONS, fields, "options of the run")
+    if checked.model is not None:
+        check_models(checked.model)
     return checked.model_copy(update={"options": sayable(dict(checked.options))})

@@ -141,18 +141,21 @@ def holds_thread(path: Path) -> bool:
 
 
 def events_between(path: Path, first: int, last: int, born: str) -> list[Event]:
-    """The stored events from one seq to another of a thread that was created then, or later; none if it is gone.
+    """The stored events from one seq to another of a thread that was created then, or later; none if it is gone, or if
+    its file is damaged: the feed of an agency has the events of its other threads then.
 
     Raises `StoreError` if they cannot be read just now.
     """
 
     try:
         rows = look(path, lambda db: db.execute(_EVENTS, (first, last, born)).fetchall())
+        return [event_of(*row) for row in rows]
     except sqlite3.Error as error:
-        if _holds_no_thread(path):
-            return []
-        raise StoreError(f"cannot read {path}: {error}") from error
-    return [event_of(*row) for row in rows]
+        if not (_holds_no_thread(path) or _is_damaged(path, error)):
+            raise StoreError(f"cannot read {path}: {error}") from error
+    except (ValueError, TypeError, LookupError, OverflowError) as error:  # a row that is there, and is no event
+        log.warning("the events %d to %d of %s are damaged: %s", first, last, path, error)
+    return []
 
 
 def _holds_no_thread(path: Path) -> bool:
@@ -164,6 +167,15 @@ def _holds_no_thread(path: Path) -> bool:
         return True
     except sqlite3.Error:
         return not path.exists()
+
+
+def _is_damaged(path: Path, error: sqlite3.Error) -> bool:
+    """Whether a file will be as unreadable the next time: SQLite says so, or what the query needs is not in it."""
+    lacks = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
+    damaged = lacks or sqlite.is_damage(sqlite.refused("read", path, error))
+    if damaged:
+        log.warning("skipping the events of a damaged file: %s: %s", path, error)
+    return damaged
 
 
 def look(path: Path, read: Callable[[sqlite3.Connection], Found]) -> Found:

@@ -14,7 +14,7 @@ from agency.define.blueprint import Blueprint
 from agency.define.hooks import AnyMiddleware
 from agency.define.system import declared_by
 from agency.define.tools import Tool
-from agency.secrets import Declared, Secret
+from agency.secrets import Declared, Secret, default_references
 
 CheckSecret = Callable[[Blueprint, str, Secret], None]
 
@@ -35,6 +35,8 @@ class Lookups:
 
     def _checked(self, middleware: AnyMiddleware, declared: Declared) -> Declared:
         named = frozenset(middleware.secrets.values())
+        if middleware.config_model is not None:
+            named |= default_references(middleware.config_model)
 
         def check(reference: Secret) -> None:
             if reference not in named:

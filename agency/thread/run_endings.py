@@ -19,7 +19,7 @@ from agency.children.parcels import LateSpending
 from agency.children.reports import report_of
 from agency.clock import now_ms
 from agency.define.hooks import RunEnd
-from agency.errors import AgencyError, HookFailed, ModelError
+from agency.errors import AgencyError, HookFailed, ModelError, told_of
 from agency.events import NewEvent
 from agency.metadata import ThreadMetadata
 from agency.spending import NOTHING_SPENT, Spent
@@ -159,7 +159,9 @@ def aborted_by(error: Exception) -> RunAborted:
     )
     code, message = AgencyError.code, f"{type(error).__name__}: {error}"
     if isinstance(error, AgencyError):
-        code, message = error.model_code if isinstance(error, ModelError) else error.code, str(error)
+        code, message = error.model_code if isinstance(error, ModelError) else error.code, told_of(error)
+        if error.told:
+            log.warning("a run cannot go on: %s", error)
     stack = error.stack if isinstance(error, HookFailed) else ""
     if is_unexpected(error):
         stack = stack_of(error)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from agency.errors import AgencyError, told_of
 from agency.secrets import without_secrets
 from agency.wire import sayable_text
+
+log = logging.getLogger(__name__)
 
 STOP_GRACE = 2.0
 """Seconds that code which is stopped gets to clean up before it is left behind."""
@@ -65,8 +69,11 @@ def is_ours(error: BaseException) -> bool:
 
 
 def what_failed(error: BaseException) -> str:
-    """What other people's code has raised, as it may be stored and shown."""
-    return without_secrets(sayable_text(f"{type(error).__name__}: {error}"))
+    """What other people's code has raised, as it may be stored and shown: nothing of the machine that a server runs on,
+    which the log has instead."""
+    if isinstance(error, AgencyError) and error.told:
+        log.warning("other people's code met with %s: %s", type(error).__name__, error)
+    return without_secrets(sayable_text(f"{type(error).__name__}: {told_of(error)}"))
 
 
 class TimedOut(Exception):

@@ -52,12 +52,13 @@ async def _until_ready(cluster: Cluster, on_wait: Callable[[str], None]) -> None
         if found.hosts:
             return  # its disk may be full: whatever needs none is served, and /healthz tells
         if found.broken:
-            raise Unavailable(f"the installation cannot start: {found.reason}")
+            raise Unavailable(f"the installation cannot start: {found.reason}").telling(found.told)
         if asyncio.get_running_loop().time() > deadline:
-            raise Unavailable(f"the installation is not ready after {START_SECONDS:g} seconds: {found.reason}")
+            late = f"the installation is not ready after {START_SECONDS:g} seconds"
+            raise Unavailable(f"{late}: {found.reason}").telling(f"{late}: {found.told}" if found.told else "")
         if found.reason != told:
             told = found.reason
-            on_wait(told)
+            on_wait(found.told or told)
         if told != warned and asyncio.get_running_loop().time() > began + PATIENT_SECONDS:
             warned = told
             log.warning("still starting: %s", told)

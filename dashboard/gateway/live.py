@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agency.errors import AgencyError, Damaged, NotFound, RateLimited
 from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
+from dashboard.gateway.problems import told_by
 from dashboard.gateway.shares import Shares
 from dashboard.gateway.streaming import PatientStream
 
@@ -191,7 +192,7 @@ async def _send(
     except TimeoutError:
         return TOO_SLOW, "too slow: come back with the number of the last event that you have"
     except NotFound as error:
-        return GONE, str(error)[:100]
+        return GONE, told_by(error)[:100]
     except Damaged:
         return DAMAGED, DAMAGED_TOLD
     except (AgencyError, WebSocketDisconnect):

@@ -22,7 +22,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from agency import errors
-from agency.errors import AgencyError
+from agency.errors import AgencyError, told_of
 from agency.secrets import without_secrets
 from agency.store.sqlite import as_store_error
 from agency.wire import Wire, plain_problem
@@ -63,12 +63,13 @@ AGAIN_SECONDS = {429: 1, 503: 1, 507: 10}
 LASTING_SECONDS = 60
 """The same for what a person has to mend."""
 
-_PATH = re.compile(r"(?<![\w:/])(?:/[^\s,;:()'\"/]+){2,}/?")
+_PATH = re.compile(r"""(?<![\w:/])(?:(?P<quote>['"])/.*?(?P=quote)|(?:/[^\s,;:()'"/]+)+/?)""")
 
 
 def without_paths(text: str) -> str:
-    """For callers who are not known: the text with `…` in the place of folders and files of this machine."""
-    return _PATH.sub("…", text)
+    """For callers who are not known: the text with `…` in the place of folders and files of this machine. An error that
+    names one has `told` instead: without quotes, a path with blanks cannot be told from other words."""
+    return _PATH.sub(lambda path: f"{path['quote'] or ''}…{path['quote'] or ''}", text)
 
 
 MEANINGS = {
@@ -107,9 +108,7 @@ def as_problem(error: Exception) -> JSONResponse:
     """The answer to a request that raised this."""
     match error:
         case AgencyError() if (status := _status(error)) is not None:
-            if error.told:
-                log.warning("refused", code=error.code, reason=str(error))
-            return problem(status, error.code, _told(error, status), _headers(error, status))
+            return problem(status, error.code, told_by(error), _headers(error, status))
         case HTTPException(status_code=404):
             return problem(
                 404, errors.NotFound.code, "there is nothing at this address; /openapi.json lists what there is"
@@ -123,16 +122,26 @@ def as_problem(error: Exception) -> JSONResponse:
         case sqlite3.Error() | OSError() if (known := as_store_error(error)) is not None:
             return as_problem(known)
         case _:
-            number = secrets.token_hex(4)
-            log.error("internal error", number=number, exc_info=error)
             code = error.code if isinstance(error, AgencyError) else AgencyError.code
-            return problem(500, code, f"internal error; the server's log has it under id {number}")
+            return problem(500, code, _internal(error))
 
 
-def _told(error: AgencyError, status: int) -> str:
-    """What a caller reads: nothing of the machine that the server runs on."""
-    told = without_secrets(error.told or str(error))
+def told_by(error: AgencyError) -> str:
+    """What a caller reads of an error, in a refusal or as part of an answer: nothing of the machine that the server
+    runs on. The log has the rest."""
+    status = _status(error)
+    if status is None:
+        return _internal(error)
+    if error.told:
+        log.warning("refused", code=error.code, reason=str(error))
+    told = without_secrets(told_of(error))
     return without_paths(told) if status >= SERVERS_FAULT else told
+
+
+def _internal(error: Exception) -> str:
+    number = secrets.token_hex(4)
+    log.error("internal error", number=number, exc_info=error)
+    return f"internal error; the server's log has it under id {number}"
 
 
 def _headers(error: AgencyError, status: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ from actors.agency import schedules
 from actors.agency.peek import peek_due
 from actors.agency.schedules import QUEUE_MOST, Schedules
 from actors.agency.store import STEPS, AgencyStore
-from agency.errors import InvalidInput, NotFound, TooLarge, TooMany, Unavailable, WrongState
+from agency.errors import Damaged, InvalidInput, NotFound, TooLarge, TooMany, Unavailable, WrongState
 from agency.events import timestamp
 from agency.schedules.occurrences import instant
 from agency.store.sqlite import LOCAL
@@ -364,6 +364,16 @@ async def test_what_cannot_be_started_yet_is_tried_until_it_is(office: LoneAgenc
     await office.wait(10_000)
     assert await told(office) == [(60, "started"), (120, "skipped")]
     assert len(office.made) == 1
+
+
+async def test_why_a_start_failed_says_nothing_of_the_machine(
+    office: LoneAgency, caplog: pytest.LogCaptureFixture
+) -> None:
+    await office.schedule()
+    office.trouble = Damaged("/srv/agency/data/threads/x.db is damaged")
+    await office.wait(HOUR)
+    assert [run.error for run in await office.runs()] == [Damaged.told]
+    assert "/srv/agency/data" in caplog.text
 
 
 # Lists and limits.

@@ -23,7 +23,7 @@ from dashboard.gateway.app import create_app
 from dashboard.gateway.settings import GatewaySettings
 from tests.support.clusters import Install, directory_of, evict
 from tests.support.processes import lives
-from tests.support.scripted_system import calls, holding, let_go, noted, say, script
+from tests.support.scripted_system import calls, charging, holding, let_go, noted, say, script
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(180)]
@@ -59,6 +59,22 @@ def client_of(cluster: Cluster) -> httpx.AsyncClient:
 
 async def home(cluster: Cluster, thread: ThreadHandle) -> str:
     return next(iter((await cluster.where([thread.address])).values()), "")
+
+
+async def test_what_waits_for_a_person_is_listed_though_its_host_is_stopped(install: Install, tmp_path: Path) -> None:
+    cluster = await install(actors_per_node=3, warm_hosts=2, silent_after=1.5, replace_after=600)
+    agency = await cluster.create_agency("bakery")
+    asking = script(calls(charging(tmp_path / "ledger", "loaf")), say("done"))
+    threads = [await agency.create_thread("careful", asking) for _ in range(2)]
+    for thread in threads:
+        assert (await thread.wait(PATIENCE)).meta.pause_reason == "hitl"
+    first = await home(cluster, threads[0])
+    http = client_of(cluster)
+    with stopped(*(host.pid for host in await hosts(cluster, "ready", "busy") if host.name == first)):
+        inbox = await http.get(f"/agency/{agency.id}/approvals", timeout=LONG)
+        assert inbox.status_code == 200, inbox.text
+        listed = {each["threadId"]: [call["name"] for call in each["calls"]] for each in inbox.json()["approvals"]}
+        assert listed == {thread.id: ["charge"] for thread in threads}
 
 
 async def test_a_stopped_host_gets_nothing_new_and_answers_again_when_it_goes_on(install: Install) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,11 +14,14 @@ from actors.address import Address, Files
 from actors.agency.store import STEPS, AgencyStore
 from actors.host.terms import TermsCache
 from agency.api.tenancy import AgencyInfo, Budget, Layers
-from agency.approvals.rules import Policy, Rule
+from agency.approvals.rules import NO_POLICY, Policy, Rule
+from agency.errors import Damaged, StoreError
 from agency.key_rules import KeyRule
 from agency.models.providers.entry import GuardedProvider, Provider
+from agency.store import sqlite
 from agency.store.sqlite import LOCAL
-from agency.turn.state import RunCeiling
+from agency.turn.state import NO_CEILING, RunCeiling
+from tests.support.damage import DAMAGES
 
 AT = "2025-01-01T00:00:00.000Z"
 COMMON, MINE = (Provider(api="openai", base_url=f"http://localhost/{name}") for name in ("common", "mine"))
@@ -70,6 +73,68 @@ def test_what_cannot_be_read_now_is_not_taken_for_an_answer(settings: Settings, 
     assert not terms.of("butchery").budgeted
     path.write_bytes(whole)
     assert terms.of("bakery").budgeted
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
+def test_what_cannot_be_read_is_not_taken_for_terms_that_set_nothing(
+    settings: Settings, store: AgencyStore, damage: Callable[[Path], None]
+) -> None:
+    """A host that has not read them before must not run anything under terms that are milder."""
+    store.set_layer(Policy(rules=(Rule(risk="high"),)), "owner")
+    store.put_provider("mine", MINE, AT)
+    store.close()
+    path = Files(settings.data_dir).of(Address("bakery"))
+    (path.parent / "threads" / "baker.db").touch()
+    damage(path)
+    terms = TermsCache(settings)
+    for _ in range(2):
+        with pytest.raises(Damaged):
+            terms.of("bakery")
+
+
+def test_terms_without_a_meaning_are_damaged(settings: Settings, store: AgencyStore) -> None:
+    store.write(("REPLACE INTO meta VALUES (?, ?)", ("policy", '{"rules": 7}')))
+    with pytest.raises(Damaged, match=r"agency\.db"):
+        TermsCache(settings).of("bakery")
+
+
+def test_a_file_that_another_process_locks_is_asked_again(
+    settings: Settings, store: AgencyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set_layer(Budget(tokens=1), "owner")
+    store.close()
+    path = Files(settings.data_dir).of(Address("bakery"))
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+    terms = TermsCache(settings)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError) as raised:
+            terms.of("bakery")
+        assert not isinstance(raised.value, Damaged)
+        other.execute("ROLLBACK")
+    assert terms.of("bakery").budgeted
+
+
+@pytest.mark.parametrize("version", range(1, len(STEPS) + 1))
+def test_files_of_every_release_have_terms(settings: Settings, version: int) -> None:
+    path = Files(settings.data_dir).of(Address("bakery"))
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as db:
+        for step in STEPS[:version]:
+            db.executescript(step)
+        db.execute('INSERT INTO meta VALUES (\'policy\', \'{"rules": [{"risk": "high"}]}\')')
+        db.execute(f"PRAGMA user_version = {version}")
+        db.commit()
+    assert len(TermsCache(settings).of("bakery").policy.rules) == 1
+
+
+def test_an_agency_that_is_just_being_made_has_what_all_have(settings: Settings) -> None:
+    path = Files(settings.data_dir).of(Address("bakery"))
+    path.parent.mkdir(parents=True)
+    path.touch()
+    found = TermsCache(settings).of("bakery")
+    assert (found.policy, found.ceiling, found.budgeted) == (NO_POLICY, NO_CEILING, False)
 
 
 def test_an_agency_that_is_not_there_has_what_all_have(settings: Settings) -> None:

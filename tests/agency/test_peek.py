@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from agency.store import peek, sqlite
 from agency.store.peek import Glance, events_between, glance
 from agency.store.sqlite import LOCAL, Storage
 from agency.store.store import ThreadStore
+from tests.support.damage import DAMAGES
 
 BORN = "2025-01-01T00:00:00.000Z"
 META = {"thread_id": "t", "metadata": f'{{"createdAt": "{BORN}"}}', "blueprint": "{}"}
@@ -110,6 +112,39 @@ def test_a_file_that_cannot_be_read_now_is_said_to_be_so(tmp_path: Path, monkeyp
     with pytest.raises(StoreError, match="locked"):
         seqs(path)
     db.execute("ROLLBACK")
+    db.close()
+    assert seqs(path) == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
+def test_a_damaged_file_has_no_events(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """It stays as it is: an error each time would keep back the events of all other threads."""
+    path = tmp_path / "t.db"
+    store = ThreadStore.open(path, create=META)
+    grow(store, 300)
+    store.close()
+    damage(path)
+    assert seqs(path) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE events SET type = 999 WHERE seq = 2",
+        "UPDATE events SET data = '{' WHERE seq = 2",
+        "UPDATE events SET data = '7' WHERE seq = 2",
+        f"UPDATE events SET ts = {2**62} WHERE seq = 2",
+        "UPDATE meta SET value = '{' WHERE key = 'metadata'",
+        "DROP TABLE events",
+    ],
+)
+def test_a_file_with_rows_that_are_no_events_has_none(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "t.db"
+    store = ThreadStore.open(path, create=META)
+    grow(store, 3)
+    store.close()
+    with sqlite3.connect(path) as db:
+        db.execute(change)
     db.close()
     assert seqs(path) == []
 

@@ -13,6 +13,7 @@ from tests.support.gateway_requests import assert_problem, create, finished
 from tests.support.scripted_system import say
 
 WRONG = ["\0", "\x1b", "\x85", "\u061c", "\u200e", "\u200f", "\u2028", "\u202a", "\u202e", "\u2066", "\u2069"]
+WRONG += ["\u200b", "\ufeff", "\u00ad", "\u206a", "\u2060", "\U000e0041"]
 FREE = "a\u202eb\u2066c\x1b[31m"
 TIMING = {"agentType": "clerk", "message": "hello", "kind": "interval", "everyMs": 3_600_000}
 
@@ -31,6 +32,10 @@ def test_no_name_takes_a_control_or_a_change_of_direction(http: httpx.Client, ag
         ("POST", f"{here}/blueprints", {"json": {"name": "b", "prompt": "x", "tags": [name]}}),
         ("POST", f"{here}/blueprints", {"json": {"name": "b", "prompt": "x", "tools": [name]}}),
         ("PUT", f"{here}/providers/{quote(name)}", {"json": {"api": "openai", "baseUrl": "http://127.0.0.1:9"}}),
+        ("PUT", f"{here}/policy", {"json": {"rules": [{"tool": name, "risk": "high"}]}}),
+        ("POST", f"{here}/blueprints", {"json": {"name": "b", "prompt": "x", "model": f"script:{name}"}}),
+        ("POST", f"{here}/blueprints", {"json": {"name": "b", "prompt": "x", "config": {name: {}}}}),
+        ("POST", f"{here}/agent/{thread}/invoke", {"json": {"messages": [], "model": f"script:{name}"}}),
         ("POST", f"{here}/schedules", {"json": {"name": name, **TIMING}}),
         ("PATCH", f"{here}/schedules/{schedule}", {"json": {"name": name}}),
         ("PATCH", f"{here}/agent/{thread}", {"json": {"title": name}}),
@@ -46,6 +51,12 @@ def test_no_name_takes_a_control_or_a_change_of_direction(http: httpx.Client, ag
     for method, address, body in refused:
         told = assert_problem(http.request(method, address, **body), 400, "ERR_INVALID_INPUT")
         assert wrong not in told, address
+
+
+def test_names_have_what_scripts_and_emoji_need(http: httpx.Client, agency: str) -> None:
+    for name in ("\U0001f469\u200d\U0001f33e", "\u0646\u0627\u0646\u200c\u0648\u0627", "\u0e02\u0e19\u0e21"):
+        made = http.post("/agencies", json={"name": name})
+        assert (made.status_code, made.json()["name"]) == (201, name)
 
 
 def test_texts_are_free_and_a_title_is_cleaned(http: httpx.Client, agency: str) -> None:

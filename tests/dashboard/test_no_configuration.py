@@ -67,6 +67,9 @@ def test_what_strangers_are_told_names_no_folder() -> None:
         "cannot load shop:system: [Errno 2] No such file or directory: '…' (looked in … too)"
     )
     assert without_paths("see http://127.0.0.1/docs/x") == "see http://127.0.0.1/docs/x"
+    assert without_paths("/data is full, and and/or '/srv/my shop/key' \"/x y\" too") == (
+        "… is full, and and/or '…' \"…\" too"
+    )
 
 
 def test_small_costs_have_no_exponent() -> None:

@@ -123,3 +123,19 @@ def test_a_tool_that_hangs_or_babbles_is_no_answer(tmp_path: Path) -> None:
     assert time.monotonic() - began < 30
     with pytest.raises(Unanswered, match="no route"):
         audit._asked([sys.executable, "-c", "import sys; sys.exit('no route')"], tmp_path, 60)
+
+
+@pytest.mark.parametrize("missing", [(sys.executable, "-m", "no_such_audit"), ("no-such-npm",), ("false",)])
+def test_a_tool_that_does_not_work_is_no_silent_registry(
+    noted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], missing: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(audit, "PIP_AUDIT", missing)
+    monkeypatch.setattr(audit, "web_vulnerabilities", list)
+    assert audit.main() == 1
+    assert "pip-audit does not work" in capsys.readouterr().out
+    assert not noted.exists()
+
+
+def test_tools_that_work_are_asked() -> None:
+    audit.check_works(*audit.PIP_AUDIT)
+    audit.check_works("npm")

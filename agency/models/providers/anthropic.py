@@ -190,9 +190,9 @@ def _body(request: ModelRequest, entry: Provider, model: str) -> Json:
     effort, body["thinking"] = _thinking(request, turns)
     given = {name: value for name, value in (("effort", effort), ("format", shape)) if value is not None}
     body["output_config"] = given or None
-    body |= {name: value for name, value in entry.body.items() if name in body}
+    body |= {name: value for name, value in entry.sent_body.items() if name in body}
     sent = {name: value for name, value in body.items() if value is not None}
-    more = {name: value for name, value in entry.body.items() if name not in body and value is not None}
+    more = {name: value for name, value in entry.sent_body.items() if name not in body and value is not None}
     return {**sent, "extra_body": more} if more else sent
 
 

@@ -34,6 +34,9 @@ ADDRESSES: Mapping[ApiName, str] = {"openai": "https://api.openai.com/v1", "anth
 ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 """The word before the colon in a model's name."""
 
+TELLS_USAGE = "stream_options"
+"""The field by which Chat Completions is asked to say what a reply has used: budgets go by that."""
+
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECRET_HEADER = re.compile(r"authorization|key$|token$|secret|cookie|password|credential|^x-auth", re.IGNORECASE)
 _OF_THE_CONNECTION = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te"})
@@ -153,6 +156,11 @@ class Provider(Wire):
         """Where it is, whatever variables say; None leaves it to them."""
         return self.base_url
 
+    @property
+    def sent_body(self) -> Mapping[str, JsonValue]:
+        """The fields that go into every body."""
+        return self.body
+
     def sent_headers(self) -> Mapping[str, str]:
         """The headers, with what their references refer to."""
         return {name: sent_secret(said) if is_reference(said) else said for name, said in self.headers.items()}
@@ -160,7 +168,7 @@ class Provider(Wire):
 
 class GuardedProvider(Provider):
     """An entry that an agency has set for itself, as hosts use it. It is at its address and nowhere else, shows only
-    keys that are meant for that, and makes nothing cheaper than it is known to be."""
+    keys that are meant for that, makes nothing cheaper than it is known to be, and asks for the usage of replies."""
 
     agency: str
     outgoing: OutgoingRules
@@ -168,6 +176,11 @@ class GuardedProvider(Provider):
     @property
     def own_address(self) -> str:
         return self.address
+
+    @property
+    def sent_body(self) -> Mapping[str, JsonValue]:
+        """Without what would keep the provider from saying what it used: an entry may be older than that rule."""
+        return {name: said for name, said in self.body.items() if name != TELLS_USAGE}
 
     def check_keys(self) -> None:
         """Raise `NoSecret` if it refers to a key that the agency may not use at this address."""

@@ -150,9 +150,9 @@ def _body(request: ModelRequest, entry: Provider, model: str) -> Json:
         "tools": [_tool(tool) for tool in request.tools] or None,
         "tool_choice": _choice(params) if request.tools else None,
     }
-    body |= {name: value for name, value in entry.body.items() if name in body}
+    body |= {name: value for name, value in entry.sent_body.items() if name in body}
     sent = {name: value for name, value in body.items() if value is not None}
-    more = {name: value for name, value in entry.body.items() if name not in body and value is not None}
+    more = {name: value for name, value in entry.sent_body.items() if name not in body and value is not None}
     return {**sent, "extra_body": more} if more else sent
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
+import structlog
 from fastapi import APIRouter
 
 from actors import Cluster
@@ -19,8 +20,9 @@ from agency.turn.state import PauseReason
 from dashboard.gateway.access import Admin, AnyPrincipal, Operator, Principal, TheCluster, Viewer
 from dashboard.gateway.json_route import JsonRoute
 from dashboard.gateway.parameters import After, AgencyId, Limit
-from dashboard.gateway.problems import refusals
+from dashboard.gateway.problems import refusals, told_by
 
+log = structlog.get_logger(__name__)
 router = APIRouter(route_class=JsonRoute, prefix="/agency/{agency_id}", tags=["people"])
 
 AT_ONCE = 50
@@ -46,10 +48,15 @@ async def approvals(cluster: TheCluster, agency_id: AgencyId, after: After = 0, 
 
 
 async def _waiting(cluster: Cluster, thread: ThreadSummary) -> api.Approval | None:
-    """What a thread waits for; None if a person decided on it, or the thread was deleted, in the meantime."""
+    """What a thread waits for, from its file if its host does not answer; None if a person decided on it, or the
+    thread was deleted, in the meantime. One that cannot be read, as when its file is damaged, is left out: nothing can
+    be decided there now, and the others go on."""
     try:
-        envelope = await cluster.thread(thread.agency_id, thread.id).run()
+        envelope = await cluster.thread(thread.agency_id, thread.id).wait(0)
     except NotFound:
+        return None
+    except AgencyError as error:
+        log.warning("left out of the inbox", agency=thread.agency_id, thread=thread.id, reason=str(error))
         return None
     calls, reason = envelope.meta.pending_tool_calls, envelope.meta.pause_reason
     if not calls and reason != "exhausted":
@@ -122,7 +129,7 @@ def _digest(key: str, approval: str) -> str:
 
 
 def _refused(approval: str, error: AgencyError) -> api.RefusedDecision:
-    return api.RefusedDecision(approval_id=approval, code=error.code, message=str(error))
+    return api.RefusedDecision(approval_id=approval, code=error.code, message=told_by(error))
 
 
 @router.get("/policy", dependencies=[Viewer], responses=refusals(404))

@@ -4,7 +4,8 @@
 
 Both ask their package registry, and a registry may not answer such questions, or not be there: then one line says so,
 and nothing fails, because a check must be possible without a network. Every question has a short time. What was asked
-and answered for exactly these packages is not asked again on the same day.
+and answered for exactly these packages is not asked again on the same day. A tool that is missing or does not start is
+no silent registry: that fails.
 
 A vulnerability that is found fails the check. If it cannot be mended by another version, and does not concern this
 project, `REVIEWED` says why.
@@ -31,6 +32,7 @@ REVIEWED: Mapping[str, str] = {}
 """Identifiers of vulnerabilities (PYSEC-…, CVE-…, GHSA-…) that do not concern this project, and the reason of each."""
 
 WEB = ROOT / "dashboard" / "web"
+PIP_AUDIT = (sys.executable, "-m", "pip_audit")
 QUESTION_SECONDS = 5
 WHOLE_SECONDS = 120
 Json = Any
@@ -38,6 +40,10 @@ Json = Any
 
 class Unanswered(Exception):
     """A registry that cannot say whether there are vulnerabilities; the reason."""
+
+
+class Broken(Exception):
+    """A tool that does not work, so that nothing can be asked; the reason."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,7 @@ class Vulnerability:
 
 def python_vulnerabilities() -> list[Vulnerability]:
     """Those of the environment. One package is asked for first: a registry that cannot answer for that can for none."""
+    check_works(*PIP_AUDIT)
     _answered(_pip_audit([("pip", version("pip"))], QUESTION_SECONDS * 4))
     installed = sorted({(each.name, each.version) for each in distributions() if each.name != "agency"})
     return in_pip_audit(_answered(_pip_audit(installed, WHOLE_SECONDS)))
@@ -72,7 +79,7 @@ def _pip_audit(packages: Iterable[tuple[str, str]], seconds: float) -> Json:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
         wanted.write("".join(f"{name}=={number}\n" for name, number in packages))
         wanted.flush()
-        command = [sys.executable, "-m", "pip_audit", "--requirement", wanted.name, "--no-deps", "--disable-pip"]
+        command = [*PIP_AUDIT, "--requirement", wanted.name, "--no-deps", "--disable-pip"]
         command += ["--format", "json", "--progress-spinner", "off", "--timeout", str(QUESTION_SECONDS)]
         return _asked(command, ROOT, seconds)
 
@@ -99,6 +106,7 @@ def in_pip_audit(found: Json) -> list[Vulnerability]:
 
 def web_vulnerabilities() -> list[Vulnerability]:
     """Those of what the lock file of the web app names, tools for its development among them."""
+    check_works("npm")
     options = ["--json", f"--fetch-timeout={1_000 * QUESTION_SECONDS}", "--fetch-retries=0", "--no-update-notifier"]
     return in_npm_audit(_asked(["npm", "audit", *options], WEB, WHOLE_SECONDS))
 
@@ -124,17 +132,34 @@ def _mended(fix: Json) -> str:
     return "what `npm audit fix` gives" if fix else ""
 
 
+def check_works(*tool: str) -> None:
+    """Raise `Broken` unless a tool starts and says its version."""
+    try:
+        done = _run([*tool, "--version"], ROOT, WHOLE_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Broken(str(error)) from None
+    if done.returncode or not done.stdout.strip():
+        raise Broken(_last_line(done.stderr))
+
+
 def _asked(command: list[str], folder: Path, seconds: float) -> Json:
     """What a tool prints. Its exit code says whether it has found something, as what it prints does."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=seconds, check=False)
+        done = _run(command, folder, seconds)
         return json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         raise Unanswered(f"no answer within {seconds:g} s") from None
     except ValueError:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise Unanswered(last[0]) from None
+        raise Unanswered(_last_line(done.stderr)) from None
+
+
+def _run(command: list[str], folder: Path, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=seconds, check=False)
+
+
+def _last_line(said: bytes) -> str:
+    return (said.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
 
 
 # The check.
@@ -164,6 +189,9 @@ def main() -> int:
         except Unanswered as reason:
             whole = False
             say(f"{what}: skipped, the registry does not answer: {reason}")
+        except Broken as reason:
+            say(f"{what} does not work, so nothing was asked; `make tools` sets it up: {reason}")
+            return 1
     for each in found:
         say(f"vulnerable: {each}")
     if found:
