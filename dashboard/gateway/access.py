@@ -41,6 +41,9 @@ TICKET_SECONDS = 30.0
 VOUCHED = "agency.principal"
 """In the scope of a request that this process makes to itself for a principal. No client can put it there."""
 
+CALLER = "agency.caller"
+"""In the scope of a request whose credential was found right. It counts once, however often it is asked for."""
+
 Role = Literal["viewer", "operator", "admin"]
 RANKS: dict[Role, int] = {"viewer": 0, "operator": 1, "admin": 2}
 
@@ -177,11 +180,13 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
 
 async def principal_of(connection: HTTPConnection) -> Principal:
     """Who is asking, by a credential in a header; a ticket is none."""
-    vouched: Principal | None = connection.scope.get(VOUCHED)
-    if vouched is not None:
-        return vouched
+    known: Principal | None = connection.scope.get(VOUCHED) or connection.scope.get(CALLER)
+    if known is not None:
+        return known
     doorkeeper: Doorkeeper = connection.app.state.doorkeeper
-    return _let_in(connection, await doorkeeper.who(cluster_of(connection), credentials(connection)))
+    found = await doorkeeper.who(cluster_of(connection), credentials(connection))
+    connection.scope[CALLER] = _let_in(connection, found)
+    return found
 
 
 async def follower_of(connection: HTTPConnection) -> Principal:
@@ -227,6 +232,17 @@ async def following(agency_id: AgencyId, principal: Annotated[Principal, Depends
     """A dependency of the two routes of live feeds, the only ones that take tickets, besides sockets."""
     principal.check(agency_id, "viewer")
     return principal
+
+
+async def check_caller_of(needed: Access, connection: HTTPConnection) -> None:
+    """Refuse a caller of a route that asks for this, before anything of the request but its head was read."""
+    if needed == "none":
+        return
+    principal = await principal_of(connection)
+    if needed == "owner":
+        await owner_only(principal)
+    elif needed != "any":
+        principal.check(connection.path_params["agency_id"], needed)
 
 
 async def _count_heavy(connection: HTTPConnection, principal: Annotated[Principal, Depends(principal_of)]) -> None:

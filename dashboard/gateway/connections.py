@@ -24,6 +24,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from agency.errors import Unavailable
 from dashboard.gateway.metrics import CONNECTIONS_CLOSED
 from dashboard.gateway.problems import as_problem, problem
+from dashboard.gateway.upgrades import can_upgrade
 
 ACCEPTED_AT_ONCE = 8
 """How many connections are accepted before those already there are looked at: the reserve has room for some times as
@@ -133,7 +134,8 @@ class HttpConnection(H11Protocol):
         self._stop_watching_reader()
 
     def _should_upgrade(self) -> bool:
-        return not self._refused and super()._should_upgrade()
+        """What is no whole request for a WebSocket is left to `guard`, which refuses it."""
+        return not self._refused and super()._should_upgrade() and can_upgrade(self.scope)
 
     # What it waits for.
 

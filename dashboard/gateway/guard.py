@@ -24,6 +24,7 @@ from dashboard.gateway.mounting import path_in_app
 from dashboard.gateway.problems import as_problem
 from dashboard.gateway.rates import GatewayRates
 from dashboard.gateway.settings import GatewaySettings
+from dashboard.gateway.upgrades import check_upgrade
 from dashboard.gateway.visit import VISIT, Visit, visit_of
 
 log = structlog.get_logger(__name__)
@@ -137,6 +138,7 @@ class _CheckedRequest:
         began = time.perf_counter()
         try:
             check_caller(HTTPConnection(self._scope))
+            check_upgrade(self._scope)
             self._check_announced()
             await self._app(self._scope, self._counted, self._watched)
         except Exception as error:

@@ -1,6 +1,6 @@
-"""JSON bodies, read strictly: a lone surrogate such as `"\\ud800"`, which UTF-8 cannot encode, is refused here.
+"""Routes that take JSON, from callers who may call them: a body is read once its caller's credential was found right.
 
-Python's own JSON parser accepts it, and storing or sending the text would fail later.
+FastAPI would read it first, for every client. What is in a body is up to `parsing`.
 
 A body without a content type is JSON, and so is `text/plain`, which is what a browser's `fetch` calls a string. Pages
 of other sites may send both without asking first, so `guard` looks at which page a request comes from.
@@ -13,28 +13,16 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic_core import from_json
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from actors import Cluster
 from agency.errors import TooLarge
+from dashboard.gateway.access import access_of, check_caller_of
+from dashboard.gateway.parsing import UNSAID, JsonRequest
 
 ESCAPED = 6
 """Of one byte, JSON may make so many, as in "\\u0007"."""
-
-UNSAID = ("", "text/plain")
-"""The content types that say nothing about a body."""
-
-
-class _JsonRequest(Request):
-    async def json(self) -> Any:
-        try:
-            return from_json(await self.body())
-        except ValueError as error:
-            # An error of ours would reach the client as FastAPI's, without the reason.
-            raise HTTPException(400, f"the body is not valid JSON: {error}") from error
 
 
 class JsonRoute(APIRoute):
@@ -42,12 +30,14 @@ class JsonRoute(APIRoute):
     """The setting of the installation that limits what these bodies become; far longer ones are not read."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+        handle, needed = super().get_route_handler(), access_of(self.dependant)
 
         async def strictly(request: Request) -> Response:
-            wanted = _JsonRequest(_as_json(request.scope), request.receive)
-            if self.most:
-                await _check_length(wanted, self.most)
+            wanted = JsonRequest(_as_json(request.scope), request.receive)
+            if self.body_field is not None:
+                await check_caller_of(needed, wanted)
+                if self.most:
+                    await _check_length(wanted, self.most)
             return await handle(wanted)
 
         return strictly

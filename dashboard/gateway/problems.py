@@ -26,8 +26,8 @@ from agency.errors import AgencyError, told_of
 from agency.secrets import without_secrets
 from agency.store.sqlite import as_store_error
 from agency.wire import Wire, plain_problem
-from dashboard.gateway.json_route import UNSAID
 from dashboard.gateway.mounting import path_in_app
+from dashboard.gateway.parsing import UNSAID
 
 log = structlog.get_logger(__name__)
 

@@ -15,6 +15,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.support.gateway_requests import Json, assert_problem, create
 from tests.support.gateways import Server
+from tests.support.raw_sockets import opened, told
 from tests.support.waiting import eventually, eventually_sync
 
 PARTS = (
@@ -44,22 +45,6 @@ def limited(gateway: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     server = Server(gateway.settings, log, AGENCY_CONNECTIONS="4", AGENCY_SLOW="1")
     yield server
     server.stop()
-
-
-def opened(server: Server, said: bytes = b"") -> socket.socket:
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
-    made = socket.create_connection((host, int(port)), timeout=60)
-    made.sendall(said)
-    return made
-
-
-def told(client: socket.socket) -> bytes:
-    """All that a client is told before its connection is closed."""
-    said = b""
-    with suppress(ConnectionResetError):
-        while piece := client.recv(65_536):
-            said += piece
-    return said
 
 
 def many_told(server: Server) -> list[bytes]:
