@@ -200,6 +200,7 @@ async def follower_of(connection: HTTPConnection) -> Principal:
 
 def _let_in(connection: HTTPConnection, principal: Principal) -> Principal:
     """Count a request for the key and the agency of its caller, who is known now."""
+    visit_of(connection.scope).whose = principal.agency
     if principal.agency is None or principal.key is None:
         return principal
     structlog.contextvars.bind_contextvars(key=principal.key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.metadata import version
 from typing import Any
 
@@ -15,6 +16,7 @@ from dashboard.gateway.access import SCHEMES, AnyPrincipal, Doorkeeper
 from dashboard.gateway.extensions import routers_of
 from dashboard.gateway.guard import Guard
 from dashboard.gateway.health import HealthCheck
+from dashboard.gateway.intake import Intake
 from dashboard.gateway.leaving import Leaving
 from dashboard.gateway.live import LiveConnections
 from dashboard.gateway.mounting import mount_path
@@ -75,6 +77,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.state.doorkeeper = Doorkeeper(settings.secret)
     app.state.live_connections = LiveConnections(settings.sockets, settings.beat, settings.slow)
     app.state.rates = GatewayRates(settings)
+    app.state.parsing = asyncio.Lock()
     app.state.shares = Shares(most_connections(settings), "requests at work")
     problems.install(app)
     for each in (agencies, blueprints, providers, schedules, spending, overview, inbox, threads, files, shelves, live):
@@ -87,7 +90,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.get("/openapi.json", include_in_schema=False)(_document)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
     app.add_middleware(Leaving)
-    app.add_middleware(Guard, body_bytes=settings.body_bytes)
+    app.add_middleware(Guard, body_bytes=settings.body_bytes, intake=Intake(settings))
     if settings.cors_origins:  # around the guard, so that pages can read its refusals, too
         app.add_middleware(
             CORSMiddleware,

@@ -90,7 +90,6 @@ class HttpConnection(H11Protocol):
         self._left = False
         """It is closed, or a WebSocket by now."""
         self._waits: Waiting | None = None
-        self._began = 0.0
         self._received = 0
         self._timer: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
@@ -166,20 +165,20 @@ class HttpConnection(H11Protocol):
         self._places.waits(self, what)
         self._stop_timer()
         if what in ("head", "body"):  # uvicorn has a timer for what is kept
-            self._began, self._received = self.loop.time(), 0
-            self._timer = self.loop.call_later(self._places.slow, self._check_pace)
+            self._watch_pace()
 
     def _check_pace(self) -> None:
-        """Close it if its client is too slow. A body that is not read because of us is not its fault."""
-        late = self.loop.time() - self._began - self._places.slow
-        enough = self._received / BYTES_A_SECOND if self._waits == "body" else 0.0
-        if self.flow.read_paused:
-            self._began += self._places.slow
-            self._timer = self.loop.call_later(self._places.slow, self._check_pace)
-        elif late < enough:
-            self._timer = self.loop.call_later(max(1.0, enough - late), self._check_pace)
+        """Close it if its client was too slow since it was looked at last. A body that is not read because of us is not
+        its fault; the rest of one whose request is answered by now is of no use."""
+        keeps_pace = self._waits == "body" and self._received >= BYTES_A_SECOND * self._places.slow
+        if self.flow.read_paused or (keeps_pace and not self.cycle.response_complete):
+            self._watch_pace()
         else:
             self._too_slow()
+
+    def _watch_pace(self) -> None:
+        self._received = 0
+        self._timer = self.loop.call_later(self._places.slow, self._check_pace)
 
     def _too_slow(self) -> None:
         CONNECTIONS_CLOSED.labels("slow").inc()

@@ -17,8 +17,9 @@ import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agency.errors import Forbidden, TooLarge
+from agency.errors import AgencyError, Forbidden, TooLarge
 from dashboard.gateway.access import credentials
+from dashboard.gateway.intake import Intake
 from dashboard.gateway.metrics import LATENCY, REQUESTS
 from dashboard.gateway.mounting import path_in_app
 from dashboard.gateway.problems import as_problem
@@ -100,9 +101,10 @@ def _is_loopback(name: str) -> bool:
 class Guard:
     """The checks, around all of the app but what proxies say."""
 
-    def __init__(self, app: ASGIApp, body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, body_bytes: int, intake: Intake) -> None:
         self._app = app
         self._body_bytes = body_bytes
+        self._intake = intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[VISIT] = visit = Visit()
@@ -118,18 +120,21 @@ class Guard:
         found = _PATH.match(path_in_app(scope))
         names = {} if found is None else {name: value for name, value in found.groupdict().items() if value}
         with structlog.contextvars.bound_contextvars(**names):
-            await _CheckedRequest(self._app, scope, receive, send, self._body_bytes).run()
+            await _CheckedRequest(self._app, scope, receive, send, self._body_bytes, self._intake).run()
 
 
 class _CheckedRequest:
     """One request on its way through the checks, and its answer."""
 
-    def __init__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, body_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, body_bytes: int, intake: Intake
+    ) -> None:
         self._app = app
         self._scope = scope
         self._receive = receive
         self._send = send
         self._most = body_bytes
+        self._intake = intake
         self._got = 0
         self._status: int | None = None
         self._refused = False
@@ -159,11 +164,19 @@ class _CheckedRequest:
 
     async def _counted(self) -> Message:
         message = await self._receive()
-        self._got += len(message.get("body", b""))
-        if self._got > self._most and self._status is None:
-            await as_problem(self._too_large())(self._scope, self._receive, self._watched)
+        try:
+            self._take(len(message.get("body", b"")))
+        except AgencyError as error:
+            if self._status is None:
+                await as_problem(error)(self._scope, self._receive, self._watched)
             self._refused = True
         return {"type": "http.disconnect"} if self._refused else message
+
+    def _take(self, length: int) -> None:
+        self._got += length
+        if self._got > self._most:
+            raise self._too_large()
+        self._intake.take(visit_of(self._scope), length)
 
     async def _watched(self, message: Message) -> None:
         if self._refused:

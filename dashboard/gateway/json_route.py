@@ -19,6 +19,7 @@ from starlette.types import Scope
 from actors import Cluster
 from agency.errors import TooLarge
 from dashboard.gateway.access import access_of, check_caller_of
+from dashboard.gateway.content import given
 from dashboard.gateway.parsing import UNSAID, JsonRequest
 
 ESCAPED = 6
@@ -38,6 +39,7 @@ class JsonRoute(APIRoute):
                 await check_caller_of(needed, wanted)
                 if self.most:
                     await _check_length(wanted, self.most)
+                await wanted.check_values()
             return await handle(wanted)
 
         return strictly
@@ -55,15 +57,15 @@ async def _check_length(request: Request, setting: str) -> None:
         return  # the route will say so
     most = ESCAPED * getattr(joined.settings, setting)
     announced = request.headers.get("content-length", "")
-    length = int(announced) if announced.isdigit() else len(await request.body())
+    length = int(announced) if announced.isdigit() else len(await given(request))
     if length > most:
         raise TooLarge(f"the body has {length} bytes; {most} are read here ({ESCAPED} times AGENCY_{setting.upper()})")
 
 
 def _as_json(scope: Scope) -> Scope:
     """The request, called JSON if it does not say what its body is."""
-    given = Headers(scope=scope).get("content-type", "")
-    if given.partition(";")[0].strip().lower() not in UNSAID:
+    said = Headers(scope=scope).get("content-type", "")
+    if said.partition(";")[0].strip().lower() not in UNSAID:
         return scope
     others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
     return {**scope, "headers": [*others, (b"content-type", b"application/json")]}

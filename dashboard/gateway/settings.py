@@ -32,6 +32,8 @@ class GatewaySettings(BaseSettings):
     (X-Forwarded-For, X-Forwarded-Proto, CF-Connecting-IP, CF-IPCountry and so on); `*` is every address."""
     body_bytes: Annotated[int, Field(ge=1_024)] = 16 * 1024 * 1024
     """The largest request that is accepted."""
+    bodies_bytes: Annotated[int, Field(ge=1_024)] | None = None
+    """What the bodies of all requests under way may take of memory; sixteen of the largest unless given."""
     rate: Annotated[float, Field(gt=0)] = 1_000.0
     """Requests a second that one client's address may make, over some time."""
     burst: Annotated[int, Field(ge=1)] = 5_000
@@ -77,6 +79,11 @@ class GatewaySettings(BaseSettings):
     def check(self) -> None:
         """Refuse to be open to the network by accident, and proxies that are none."""
         Trusted(self.trusted_proxies)
+        if self.bodies_bytes is not None and self.bodies_bytes < self.body_bytes:
+            raise DefinitionError(
+                f"settings: all bodies together may take {self.bodies_bytes} bytes, and one alone {self.body_bytes}: "
+                "raise AGENCY_BODIES_BYTES, or lower AGENCY_BODY_BYTES"
+            )
         if not (self.is_loopback or self.secret or self.insecure):
             raise DefinitionError(
                 f"every client that reaches {self.host} could run your agents: set AGENCY_SECRET, which clients must "

@@ -40,8 +40,14 @@ class Taken:
         return f'"{self.of}";r={int(self.left)};t={math.ceil((self.most - self.left) / self.rate)}'
 
 
+STRANGERS = ""
+"""Callers who are not known, or not yet."""
+
+
 @dataclass(slots=True)
 class Visit:
+    whose: str | None = STRANGERS
+    """The agency whose key came with it; None is the owner's."""
     taken: list[Taken] = field(default_factory=list)
     """Those that the client is told of."""
     ends: list[Callable[[], None]] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
@@ -138,6 +139,41 @@ def test_a_body_that_trickles_is_not_waited_for(limited: Server) -> None:
             return b"408" in said
 
         eventually_sync(is_sent_away)
+
+
+def test_a_body_that_begins_fast_and_stops_is_not_waited_for(limited: Server) -> None:
+    head = PARTS[2].replace(b"Content-Length: 50", b"Content-Length: 1000000")
+    with opened(limited, head + b" " * 500_000) as client:
+        assert told(client).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_comes_steadily_is_waited_for(limited: Server) -> None:
+    body = b" " * 20_000 + b'{"name": "bakery"}'
+    head = PARTS[2].replace(b"Content-Length: 50\r\n\r\n{", b"Content-Length: %d\r\n\r\n" % len(body))
+    with opened(limited, head.replace(b"Host", b"Connection: close\r\nHost")) as client:
+        for at in range(0, len(body), 1_000):
+            client.sendall(body[at : at + 1_000])
+            time.sleep(0.15)  # all of it takes three times as long as a client may be silent
+        assert told(client).startswith(b"HTTP/1.1 201 ")
+
+
+def test_what_is_left_of_a_body_after_its_answer_is_not_waited_for(limited: Server) -> None:
+    head = b"POST /none HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n"
+    with opened(limited, head) as client:
+        said = b""
+
+        def is_closed() -> bool:
+            nonlocal said
+            try:
+                client.sendall(b" " * 10_000)
+                return False
+            except OSError:
+                return True
+
+        client.settimeout(1)
+        eventually_sync(is_closed)
+    with limited.client() as other:
+        assert figure(other, 'agency_connections_closed_total{why="slow"}') > 0
 
 
 def test_who_does_not_take_the_answers_is_sent_away(limited: Server, http: httpx.Client) -> None:
