@@ -1,0 +1,1 @@
+"""What is measured, each on its own framework and in the Python that has it."""
