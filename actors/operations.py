@@ -32,7 +32,7 @@ Owner = TypeVar("Owner")
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 Method = Callable[Concatenate[Owner, Params], Awaitable[Result]]
-Operation = Callable[..., Awaitable[Any]]
+Operation = Callable[..., Coroutine[Any, Any, Any]]
 """A method with checked arguments, as it is found in a table."""
 
 _OPERATION = "__operation__"

@@ -4,6 +4,7 @@ may spend, when it starts threads by itself, and never calls a model.
 It consists of parts, each with its own operations: `catalogue` (blueprints, providers), `threads` and `deletion`,
 `access` (keys), `budget_keeper`, `scheduling` and `journal_feed`. All of them keep what lasts in the agency's one file;
 only `shelves`, which hosts write as well, and the `overview`, which is made of the threads' files, have their own.
+Whatever enters here is performed by that file (`agency_file`): it is answered once it is on disk.
 
 What it begins, it finishes: that a thread is to be made or deleted is written down first, so an agency that dies in
 the middle goes on with it when it is next awake.
@@ -24,6 +25,7 @@ from actors.agency.budget_keeper import BudgetKeeper
 from actors.agency.catalogue import Catalogue
 from actors.agency.context import AgencyContext, System, checked_name
 from actors.agency.deletion import ThreadDeletion
+from actors.agency.durable_orders import DurableOrders
 from actors.agency.installation import Installation
 from actors.agency.journal_feed import JournalFeed
 from actors.agency.limits import StorageLimits
@@ -48,6 +50,7 @@ class Agency:
     def __init__(self, context: AgencyContext) -> None:
         self._context = context
         self._store = context.store
+        self._file = context.store.file
         accounts = Accounts(context.store)
         self._catalogue = Catalogue(context)
         self._threads = AgencyThreads(context, self._catalogue)
@@ -74,20 +77,26 @@ class Agency:
             shutil.rmtree(Files(settings.data_dir).shelves(create.id), ignore_errors=True)
         store = AgencyStore.open(path, settings.files, create)
         try:
-            context = AgencyContext(path.parent.name, store, settings, system, installation, store.is_deleting)
+            orders = DurableOrders(installation, store.file)
+            context = AgencyContext(path.parent.name, store, settings, system, orders, store.is_deleting)
             return cls(context)
         except BaseException:
             store.close()
             raise
 
     def close(self) -> None:
+        """It may take its time for the disk."""
         self._store.close()
+
+    async def close_in_worker(self) -> None:
+        """Close without keeping the event loop waiting for the disk."""
+        await self._file.close_in_worker()
 
     async def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call an operation of one of its parts by name."""
         for part in self._parts:
             if (method := AGENCY_OPERATIONS[type(part)].get(name)) is not None:
-                return await method(part, *args, **kwargs)
+                return await self._file.perform(method(part, *args, **kwargs))
         raise AgencyError(f"an agency has no operation {name!r:.100}")
 
     @property
@@ -116,8 +125,9 @@ class Agency:
 
     # The agency itself.
 
-    def check_made_as(self, info: AgencyInfo) -> None:
+    async def check_made_as(self, info: AgencyInfo) -> None:
         """Refuse a request that wants this agency made with another name than it was."""
+        await self._file.quiet()
         self._store.check_made_as(info)
 
     @operation
@@ -166,8 +176,7 @@ class Agency:
     @operation
     async def delete(self) -> None:
         """Delete the agency with all its threads and files."""
-        self._store.mark_all_deleting()
-        self._context.deleting = True
+        await self._mark_deleting()
         self._feed.wake_watchers()
         await self._deletion.delete_marked()
         await self._overview.stop()
@@ -175,13 +184,26 @@ class Agency:
         # between finds it, and deletes the rest.
         await asyncio.to_thread(shutil.rmtree, self._context.files.shelves(self._context.id), ignore_errors=True)
         self.deleted = True
-        self.close()
+        await self.close_in_worker()
         shutil.rmtree(self._context.files.folder(self._context.id), ignore_errors=True)
+
+    async def _mark_deleting(self) -> None:
+        """From now on nothing new begins here; if that cannot be written down, everything is as it was."""
+        self._context.deleting, before = True, self._context.deleting
+        try:
+            self._store.mark_all_deleting()
+            await self._file.durable()
+        except BaseException:
+            self._context.deleting = before
+            raise
 
     # What the directory has it do.
 
     async def finish(self) -> None:
         """Finish what was interrupted: making threads, deleting them, and telling those that may spend again."""
+        await self._file.perform(self._finish())
+
+    async def _finish(self) -> None:
         if self.deleting:
             await self.delete()
             return
@@ -191,17 +213,22 @@ class Agency:
 
     async def lift(self) -> None:
         """Tell the threads that were refused that there is more to spend, if there is."""
-        await self._budget.lift()
+        await self._file.perform(self._budget.lift())
 
     async def run_due(self) -> None:
         """Start the threads that schedules want by now."""
-        await self._scheduler.run_due()
+        await self._file.perform(self._scheduler.run_due())
 
-    def take(self, updates: Sequence[ThreadUpdate]) -> None:
+    async def take(self, updates: Sequence[ThreadUpdate]) -> None:
         """Write down how far threads have got, and do what follows from that."""
+        await self._file.perform(self._take(updates))
+
+    async def _take(self, updates: Sequence[ThreadUpdate]) -> None:
         if self.deleting:
             return
-        self._feed.take(updates)
+        self._feed.write(updates)
+        await self._file.durable()
+        self._feed.wake_watchers()
         if any(update.status in ENDED for update in updates):
             self._scheduler.threads_ended()
         if any(update.reason == "exhausted" for update in updates):
@@ -223,6 +250,8 @@ AGENCY_OPERATIONS: dict[type[object], Mapping[str, Operation]] = {
         Overview,
     )
 }
+
+
 _ALL = {name: method for found in AGENCY_OPERATIONS.values() for name, method in found.items()}
 _INDEX_OPERATIONS = frozenset(name for name, method in _ALL.items() if is_index_operation(method))
 _URGENT_OPERATIONS = frozenset(name for name, method in _ALL.items() if is_urgent_operation(method))

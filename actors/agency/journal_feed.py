@@ -36,10 +36,9 @@ class JournalFeed:
         """Whether a client waits for events, or did a moment ago."""
         return self._watchers > 0 or time.monotonic() < self._watched_until
 
-    def take(self, updates: Sequence[ThreadUpdate]) -> None:
-        """Write down how far threads have got, and wake the clients that wait for events."""
+    def write(self, updates: Sequence[ThreadUpdate]) -> None:
+        """Write down how far threads have got. The clients that wait for events are to be woken when it is on disk."""
         self._journal.take(updates)
-        self.wake_watchers()
 
     def wake_watchers(self) -> None:
         self._moved.set()

@@ -171,7 +171,8 @@ class Scheduler:
         """Make the thread of a run, once however many callers want it."""
         task = self._starting.get(start.run)
         if task is None:
-            task = self._starting[start.run] = asyncio.create_task(self._begin(start), name=f"start {start.thread}")
+            beginning = self._context.store.file.perform(self._begin(start))
+            task = self._starting[start.run] = asyncio.create_task(beginning, name=f"start {start.thread}")
             task.add_done_callback(lambda _: self._starting.pop(start.run, None))
         await asyncio.shield(task)
 

@@ -2,22 +2,24 @@
 `accounts` and `schedules`).
 
 It is small, and a statement takes some fifty microseconds, less than handing it to another thread would. Nothing of it
-is kept in memory, so two activations of one agency, should they ever meet, do each other no harm.
+is kept in memory, so two activations of one agency, should they ever meet, do each other no harm. How it is read and
+written is `agency_file`'s.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from actors.agency.agency_file import AgencyFile
 from actors.agency.creation import Creation
-from actors.agency.pages import Page, page_of
+from actors.agency.pages import Page
 from agency.api.tenancy import AgencyInfo, Budget, KeyInfo, Layer, Layers, ThreadSummary
 from agency.approvals.rules import Policy
 from agency.define.blueprint import Blueprint
@@ -136,9 +138,9 @@ _MADE_AS = "made_as"
 
 
 class AgencyStore:
-    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
-        self._db = db
-        self._path = path
+    def __init__(self, file: AgencyFile) -> None:
+        self.file = file
+        self._path = file.path
 
     @classmethod
     def open(cls, path: Path, storage: Storage, create: AgencyInfo | None = None) -> AgencyStore:
@@ -146,7 +148,7 @@ class AgencyStore:
             raise no_agency(path.parent.name)
         (path.parent / "threads").mkdir(parents=True, exist_ok=True)
         with sqlite.store_errors("open", path):
-            db = sqlite.connect(path)
+            db = sqlite.connect(path, any_thread=storage.shared)
             try:
                 if create is None and sqlite.version_of(db, path, LAYOUT) == 0:
                     raise _empty(path)
@@ -156,28 +158,24 @@ class AgencyStore:
             except BaseException:
                 db.close()
                 raise
-        return cls(db, path)
+        return cls(AgencyFile(db, path, storage))
 
     def close(self) -> None:
-        self._db.close()
+        self.file.close()
 
     def write(self, *statements: tuple[str, Sequence[str | int | None]]) -> None:
         """All of them, or none."""
-        with self.transaction() as db:
-            for sql, params in statements:
-                db.execute(sql, params)
+        self.file.write(*statements)
 
-    def transaction(self) -> Transaction:
-        return Transaction(self._db, self._path)
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        """All that the block writes, or nothing. It must not await."""
+        return self.file.transaction()
 
     def rows(self, sql: str, params: Sequence[str | int] = ()) -> list[Any]:
-        return self._db.execute(sql, params).fetchall()
+        return self.file.rows(sql, params)
 
     def page(self, sql: str, params: Sequence[str | int], limit: int, most: int) -> Page:
-        """So many of the rows, or fewer if these have so many bytes. What comes after them is not read. The statement
-        ends with `LIMIT ?`."""
-        with closing(self._db.execute(sql, (*params, limit + 1))) as cursor:
-            return page_of(cursor, limit, most)
+        return self.file.page(sql, params, limit, most)
 
     # The agency itself.
 

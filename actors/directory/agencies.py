@@ -4,10 +4,12 @@ an order to a host, and a process between the two would cost a third of the time
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from actors.address import Address, Files
@@ -33,15 +35,18 @@ class Agencies:
         self._awake: dict[str, Agency] = {}
         self._used: dict[str, float] = {}
         self._calls: dict[str, int] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}
 
-    def create(self, info: AgencyInfo) -> None:
+    async def create(self, info: AgencyInfo) -> None:
         """Make an agency, if it is not there yet."""
-        self._open(info.id, info).check_made_as(info)
+        agency = await self._open(info.id, info)
+        with self._serving(info.id, agency):
+            await agency.check_made_as(info)
 
     async def call(self, agency_id: str, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call an operation of an agency, which is opened if need be."""
         try:
-            agency = self._open(agency_id)
+            agency = await self._open(agency_id)
             if agency.deleting:
                 raise no_agency(agency_id)
             with self._serving(agency_id, agency):
@@ -54,23 +59,25 @@ class Agencies:
     async def _raze(self, agency_id: str) -> None:
         """Delete an agency that cannot do it itself, because its file is damaged."""
         if (agency := self._awake.get(agency_id)) is not None:
-            agency.close()
             self._forget(agency_id)
+            await agency.close_in_worker()
         await raze(agency_id, self._files, self._installation)
 
-    def take(self, agency_id: str, updates: Sequence[ThreadUpdate]) -> None:
+    async def take(self, agency_id: str, updates: Sequence[ThreadUpdate]) -> None:
         """Have an agency write down how far its threads have got."""
-        self._open(agency_id).take(updates)
+        agency = await self._open(agency_id)
+        with self._serving(agency_id, agency):
+            await agency.take(updates)
 
     async def lift(self, agency_id: str) -> None:
         """Have an agency tell the threads that it has refused that there is more to spend."""
-        agency = self._open(agency_id)
+        agency = await self._open(agency_id)
         with self._serving(agency_id, agency):
             await agency.lift()
 
     async def run_due(self, agency_id: str) -> None:
         """Have an agency start the threads that its schedules want by now."""
-        agency = self._open(agency_id)
+        agency = await self._open(agency_id)
         with self._serving(agency_id, agency):
             await agency.run_due()
 
@@ -80,7 +87,7 @@ class Agencies:
 
     async def finish(self, agency_id: str) -> None:
         """Have an agency finish what was interrupted."""
-        agency = self._open(agency_id)
+        agency = await self._open(agency_id)
         with self._serving(agency_id, agency):
             await agency.finish()
 
@@ -90,29 +97,45 @@ class Agencies:
         try:
             yield
         finally:
-            self._calls[agency_id] -= 1
-            self._used[agency_id] = time.monotonic()
-            if agency.deleted and self._awake.get(agency_id) is agency:
-                self._forget(agency_id)
+            if self._awake.get(agency_id) is agency:
+                self._calls[agency_id] -= 1
+                self._used[agency_id] = time.monotonic()
+                if agency.deleted:
+                    self._forget(agency_id)
 
-    def sweep(self, before: float) -> None:
+    async def sweep(self, before: float) -> None:
         """Close the agencies that have not been used since then."""
         for agency_id, agency in list(self._awake.items()):
             if not self._calls.get(agency_id) and self._used.get(agency_id, 0.0) <= before:
-                agency.close()
                 self._forget(agency_id)
+                await agency.close_in_worker()
 
     def ids(self) -> list[str]:
         return sorted(self._awake)
 
-    def _open(self, agency_id: str, create: AgencyInfo | None = None) -> Agency:
-        agency = self._awake.get(agency_id)
-        if agency is None:
-            path = self._files.of(Address(agency_id))
-            agency = Agency.open(path, self._settings, self._system, self._installation, create)
-            self._awake[agency_id] = agency
+    async def _open(self, agency_id: str, create: AgencyInfo | None = None) -> Agency:
+        while (agency := self._awake.get(agency_id)) is None:
+            await self._wake(agency_id, create)
         self._used[agency_id] = time.monotonic()
         return agency
+
+    async def _wake(self, agency_id: str, create: AgencyInfo | None) -> None:
+        path = self._files.of(Address(agency_id))
+        opening = partial(Agency.open, path, self._settings, self._system, self._installation, create)
+        if not self._settings.files.shared:
+            self._awake[agency_id] = opening()
+        elif (earlier := self._opening.get(agency_id)) is not None:
+            await asyncio.wait({earlier})
+        else:
+            task = self._opening[agency_id] = asyncio.create_task(self._wake_in_worker(agency_id, opening))
+            await asyncio.shield(task)
+
+    async def _wake_in_worker(self, agency_id: str, opening: Callable[[], Agency]) -> None:
+        """A new file is synced, which takes its time on shared storage."""
+        try:
+            self._awake[agency_id] = await asyncio.to_thread(opening)
+        finally:
+            del self._opening[agency_id]
 
     def _forget(self, agency_id: str) -> None:
         del self._awake[agency_id]

@@ -33,7 +33,7 @@ from actors.directory.agency_services import AgencyServices
 from actors.directory.counts import ThreadCounts
 from actors.directory.disk import Disk
 from actors.directory.index_refresh import IndexRefresh
-from actors.directory.index_writer import IndexWriter
+from actors.directory.index_writer import REST, IndexWriter
 from actors.directory.lifecycle import STOPPING, Lifecycle
 from actors.directory.recovery import Recovery
 from actors.directory.server_log import ServerLogLines
@@ -85,7 +85,7 @@ class Directory:
             self._files, self._activations, self._usable_agencies, self._turns, self._background
         )
         self._agencies = Agencies(settings, self._system.loaded, self._services)
-        self._index = IndexWriter(self._agencies, self._background)
+        self._index = IndexWriter(self._agencies, self._background, 0.0 if settings.files.shared else REST)
         self._refresh = IndexRefresh(self._activations, self._index)
         self._recovery = Recovery(self._files, self._activations, self._services, self._record, self._background)
         # When Ray restarts a directory, no client is there to call `start`: the directory orders it itself.
@@ -106,7 +106,7 @@ class Directory:
 
     async def _maintain(self) -> None:
         await self._activations.fleet.maintain()
-        self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
+        await self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)
 
     async def stop(self) -> None:
         """Put everything to rest and end the hosts; runs in progress carry on after the next start."""
@@ -156,7 +156,7 @@ class Directory:
         """Make an agency, if it is not there yet."""
 
         async def create() -> None:
-            (await self._usable_agencies()).create(info)
+            await (await self._usable_agencies()).create(info)
 
         return await answer(create())
 

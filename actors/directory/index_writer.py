@@ -1,8 +1,9 @@
-"""Updates on their way into the agencies' files: gathered from all hosts, and written one agency after the other.
+"""Updates on their way into the agencies' files: gathered from all hosts, and written in rounds. Updates that arrive
+during a round are written together in the next one.
 
-Writing happens on the directory's own loop, and on shared storage a write takes its time. So each round is followed by
-a rest of four times its length, which keeps the loop free for four fifths of the time; updates that arrive meanwhile
-are written together in the next round.
+On local storage, writing happens on the directory's own loop, one agency after the other. So each round is followed by
+a rest of four times its length, which keeps the loop free for four fifths of the time. On shared storage a round waits
+for the disk without holding up the loop, and there is no rest.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class _Round:
 
 
 class IndexWriter:
-    def __init__(self, agencies: Agencies, background: Background) -> None:
+    def __init__(self, agencies: Agencies, background: Background, rest: float) -> None:
+        self._rest = rest
+        self._spent = 0.0
         self._agencies = agencies
         self._background = background
         self._next: _Round | None = None
@@ -63,21 +66,25 @@ class IndexWriter:
         try:
             while (now := self._next) is not None:
                 self._next = None
-                spent, left = 0.0, set()
-                for agency, updates in now.updates.items():
-                    began = time.perf_counter()
-                    if not self._write_agency(agency, updates):
-                        left.add(agency)
-                    spent += time.perf_counter() - began
-                    await asyncio.sleep(0)
-                now.done.set_result(frozenset(left))
-                await asyncio.sleep(REST * spent)
+                self._spent = 0.0
+                now.done.set_result(frozenset(await self._write_round(now)))
+                await asyncio.sleep(self._rest * self._spent)
         finally:
             self._writing = False
 
-    def _write_agency(self, agency: str, updates: list[ThreadUpdate]) -> bool:
+    async def _write_round(self, now: _Round) -> set[str]:
+        """The agencies whose files could not be written."""
+        writing: dict[str, asyncio.Task[bool]] = {}
+        for agency, updates in now.updates.items():
+            writing[agency] = asyncio.create_task(self._write_agency(agency, updates))
+            await asyncio.sleep(0)  # so that it does what it can at once, and others go on in between
+        await asyncio.wait(writing.values())
+        return {agency for agency, task in writing.items() if not task.result()}
+
+    async def _write_agency(self, agency: str, updates: list[ThreadUpdate]) -> bool:
+        began = time.perf_counter()
         try:
-            self._agencies.take(agency, updates)
+            await self._agencies.take(agency, updates)
         except NotFound:
             pass  # it was deleted
         except Damaged as error:  # once it is restored, the next directory finds in the threads' files what it lacks
@@ -85,4 +92,6 @@ class IndexWriter:
         except Exception as error:
             log.warning("updates of the threads of agency %s cannot be written yet: %r", agency, error)
             return False
+        finally:
+            self._spent += time.perf_counter() - began
         return True

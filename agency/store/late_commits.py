@@ -72,6 +72,14 @@ class LateCommits:
         self._applied_seq = seq
         self._soon()
 
+    def lose(self, error: BaseException) -> None:
+        """What was applied is gone from the open transaction: an error while one more was applied took it all back."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self._fail(error)
+        self._on_error(error)
+
     def when_durable(self, then: Then, failed: Failed = _ignore) -> None:
         """Call `then` once all that is applied by now is on disk, in the order of these calls; `failed` if it never
         is."""

@@ -221,10 +221,16 @@ class ThreadStore:
         with self._lock, sqlite.store_errors("write", self.path):
             self._check_open()
             db = self._db
-            with sqlite.joined(db) as begins:
-                if begins:  # no other activation can raise the epoch until this is committed
-                    self._check_epoch(db)
-                write(db)
+            earlier = db.in_transaction
+            try:
+                with sqlite.joined(db) as begins:
+                    if begins:  # no other activation can raise the epoch until this is committed
+                        self._check_epoch(db)
+                    write(db)
+            except BaseException as error:
+                if earlier and not db.in_transaction and self.late is not None:  # what was applied before is gone, too
+                    self.late.lose(error)
+                raise
 
     def _commit_open(self) -> None:
         """Commit what was applied. It takes its time."""

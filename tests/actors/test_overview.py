@@ -69,12 +69,12 @@ class Office:
                 await opened.invoke(message)
                 await opened.wait()
         if told:
-            self.tell(thread)
+            await self.tell(thread)
 
-    def tell(self, thread: str) -> None:
+    async def tell(self, thread: str) -> None:
         seen = glance(self.files.of(Address("bakery", thread)))
         told = update_from_file(Address("bakery", thread), seen)
-        self.agency.take([replace(told, born=BORN)])
+        await self.agency.take([replace(told, born=BORN)])
 
     async def search(self, query: str, after: int = 0, limit: int = 20) -> SearchPage:
         found: SearchPage = await self.agency.call("search", (query, after, limit), {})
@@ -151,7 +151,7 @@ async def test_what_is_said_later_is_found_and_nothing_is_found_twice(office: Of
     assert await office.found("cinnamon") == []
     await office.say("rolls", "With cinnamon", told=False)
     assert await office.found("cinnamon") == [], "its agency does not know yet"
-    office.tell("rolls")
+    await office.tell("rolls")
     office.reopen()
     assert await office.found("cinnamon") == ["rolls"]
     assert await office.found("rolls") == ["rolls"]
@@ -261,7 +261,7 @@ async def test_a_file_from_an_earlier_time_is_read_anew(office: Office) -> None:
     assert known is not None
     seen = glance(path)
     lost = update_from_file(Address("bakery", "rolls"), seen, known.seq)
-    office.agency.take([replace(lost, born=BORN)])
+    await office.agency.take([replace(lost, born=BORN)])
     assert await office.found("cinnamon") == []
     assert await office.found("rolls") == ["rolls"]
     assert (await office.statistics("day")).total.runs == 2, "it did run"

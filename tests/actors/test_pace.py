@@ -98,6 +98,6 @@ async def test_no_family_is_larger_than_the_installation_lets_it_be(office: Lone
         await office.call("spawn", order(n))
     with pytest.raises(InvalidInput, match="AGENCY_CHILDREN_MOST"):
         await office.call("spawn", order(31))
-    office.tell("child5", "completed")
+    await office.tell("child5", "completed")
     await office.call("spawn", order(31))
     assert len(office.made) == 32

@@ -99,10 +99,10 @@ async def test_skip_leaves_out_what_is_due_while_one_is_going_on(office: LoneAge
     first, second = await office.runs()
     assert (second.thread_id, second.error) == (None, f"the run before is still going on: thread {first.thread_id}")
     assert first.thread_id is not None
-    office.tell(first.thread_id, "paused", 5)
+    await office.tell(first.thread_id, "paused", 5)
     await office.wait(HOUR)
     assert (await told(office))[-1] == (180, "skipped")
-    office.tell(first.thread_id, "completed", 6)
+    await office.tell(first.thread_id, "completed", 6)
     await office.wait(HOUR)
     assert await told(office) == [(60, "completed"), (120, "skipped"), (180, "skipped"), (240, "started")]
     assert len(office.made) == 2
@@ -157,9 +157,9 @@ async def test_a_run_is_over_when_its_thread_has_ended_whatever_that_does_later(
     await office.wait(HOUR)
     (thread,) = office.made
     await office.end()
-    office.tell(thread, "running", 20)  # a person has something more to say
+    await office.tell(thread, "running", 20)  # a person has something more to say
     office.now += 5 * MINUTE
-    office.tell(thread, "error", 30)
+    await office.tell(thread, "error", 30)
     await office.wait_until(MONDAY + 2 * HOUR)
     assert await told(office) == [(60, "completed"), (120, "started")]
     assert (await office.runs())[0].ended_at == timestamp(MONDAY + HOUR)
@@ -173,7 +173,7 @@ async def test_a_thread_may_have_ended_before_it_is_known_to_have_started(
 
     async def quick(creation: Any) -> None:
         await create(creation)
-        office.tell(creation.metadata.id, "completed")
+        await office.tell(creation.metadata.id, "completed")
 
     monkeypatch.setattr(office, "create", quick)
     await office.wait(2 * HOUR)

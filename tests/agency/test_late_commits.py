@@ -7,7 +7,6 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -18,41 +17,12 @@ from agency.store.late_commits import LateCommits
 from agency.store.sqlite import Storage
 from agency.store.store import ThreadStore
 from agency.testing import ScriptedModel, call
-
-PATIENCE = 30
-
-
-class Disk:
-    """A disk that can be held: commits wait on it until it is let go."""
-
-    def __init__(self) -> None:
-        self.held = threading.Event()
-        self._free = threading.Event()
-        self._free.set()
-        self.fails = False
-        self.in_main_thread = 0
-
-    def hold(self) -> None:
-        self.held.clear()
-        self._free.clear()
-
-    def let_go(self) -> None:
-        self._free.set()
-
-    def commit(self, when: Literal["before", "after"]) -> None:
-        if when == "after":
-            return
-        self.in_main_thread += threading.current_thread() is threading.main_thread()
-        if self.fails:
-            raise StoreError("the disk is gone")
-        if not self._free.is_set():
-            self.held.set()
-            assert self._free.wait(PATIENCE)
+from tests.support.held_disk import PATIENCE, HeldDisk
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    found = Disk()
+def disk() -> Iterator[HeldDisk]:
+    found = HeldDisk()
     yield found
     found.let_go()
 
@@ -70,7 +40,7 @@ class SharedRuntime(LocalRuntime):
         self._storage = Storage(shared=True)
 
 
-async def opened(runtime: LocalRuntime, disk: Disk) -> Thread:
+async def opened(runtime: LocalRuntime, disk: HeldDisk) -> Thread:
     thread = await runtime.create_thread("clerk", thread_id="t")
     await thread.durable()
     disk.in_main_thread = 0
@@ -84,11 +54,9 @@ def no_hook() -> Iterator[None]:
     sqlite.commit_hook = None
 
 
-async def is_held(disk: Disk) -> None:
-    assert await asyncio.to_thread(disk.held.wait, PATIENCE)
-
-
-async def test_nothing_leaves_the_process_before_it_is_on_disk_and_the_loop_goes_on(tmp_path: Path, disk: Disk) -> None:
+async def test_nothing_leaves_the_process_before_it_is_on_disk_and_the_loop_goes_on(
+    tmp_path: Path, disk: HeldDisk
+) -> None:
     runtime = SharedRuntime(tmp_path, [call("shout", word="a"), "done"])
     async with runtime:
         thread = await opened(runtime, disk)
@@ -97,7 +65,7 @@ async def test_nothing_leaves_the_process_before_it_is_on_disk_and_the_loop_goes
         seen = [event.type for event in thread.reader().take()]
         disk.hold()
         accepted = await thread.invoke("go")
-        await is_held(disk)
+        await disk.is_held()
         durable = asyncio.ensure_future(thread.durable())
         for _ in range(100):
             await asyncio.sleep(0)
@@ -112,14 +80,16 @@ async def test_nothing_leaves_the_process_before_it_is_on_disk_and_the_loop_goes
         assert disk.in_main_thread == 0, "no commit of a run was made on the event loop"
 
 
-async def test_a_commit_that_fails_ends_the_activation_and_the_file_is_as_it_was(tmp_path: Path, disk: Disk) -> None:
+async def test_a_commit_that_fails_ends_the_activation_and_the_file_is_as_it_was(
+    tmp_path: Path, disk: HeldDisk
+) -> None:
     runtime = SharedRuntime(tmp_path, ["done"])
     async with runtime:
         thread = await opened(runtime, disk)
         before = [event.seq for event in thread.reader().take()]
         disk.fails = True
         await thread.invoke("go")
-        with pytest.raises(StoreError, match="the disk is gone"):
+        with pytest.raises(StoreError, match="the disk is full"):
             await thread.durable()
         assert not thread.alive
         disk.fails = False

@@ -10,18 +10,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from actors import Settings
 from actors.address import Address
 from actors.agency import access, catalogue, scheduling, threads
-from actors.agency import store as agency_store
 from actors.agency.agency import Agency
+from actors.agency.agency_file import AgencyFile
 from actors.agency.creation import Creation
 from actors.agency.peek import peek_due
-from actors.agency.store import AgencyStore
 from actors.updates import ThreadUpdate
 from agency.api.tenancy import AgencyInfo
 from agency.children.parcels import Report
@@ -42,7 +41,9 @@ class Died(BaseException):
 
 
 class LoneAgency:
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, storage: Literal["local", "shared"] = "local"
+    ) -> None:
         self.now = self.began = MONDAY
         self.made: dict[str, Creation] = {}
         """The threads that were made, whoever has died since."""
@@ -52,20 +53,20 @@ class LoneAgency:
         """When the agency wants to be woken."""
         self.steps = 0
         self.dies_at = -1
-        self._settings = Settings(system="tests.support.scripted_system:system", data_dir=path)
+        self._settings = Settings(system="tests.support.scripted_system:system", data_dir=path, storage=storage)
         self._path = path / "agencies" / "bakery" / "agency.db"
         for module in (access, catalogue, scheduling, threads):
             monkeypatch.setattr(module, "now_ms", lambda: self.now)
-        commit = AgencyStore.transaction
+        commit = AgencyFile.transaction
 
         @contextmanager
-        def mortal(store: AgencyStore) -> Iterator[Connection]:
+        def mortal(file: AgencyFile) -> Iterator[Connection]:
             self.step()
-            with commit(store) as db:
+            with commit(file) as db:
                 yield db
             self.step()
 
-        monkeypatch.setattr(agency_store.AgencyStore, "transaction", mortal)
+        monkeypatch.setattr(AgencyFile, "transaction", mortal)
         self.agency = self._open(AgencyInfo(id="bakery", name="Bakery", created_at=timestamp(self.now)))
 
     def _open(self, create: AgencyInfo | None = None) -> Agency:
@@ -154,16 +155,17 @@ class LoneAgency:
     async def wait(self, ms: int = 0) -> None:
         await self.wait_until(self.now + ms)
 
-    def tell(self, thread_id: str, status: RunStatus, seq: int = 9) -> None:
+    async def tell(self, thread_id: str, status: RunStatus, seq: int = 9) -> None:
         """What a thread's host tells of it."""
-        self.agency.take([ThreadUpdate(Address("bakery", thread_id), timestamp(self.now), seq, status, None, self.now)])
+        told = ThreadUpdate(Address("bakery", thread_id), timestamp(self.now), seq, status, None, self.now)
+        await self.agency.take([told])
 
     async def end(self, status: RunStatus = "completed", seq: int = 9) -> None:
         """All threads that are at work end so."""
         for run in await self.runs():
             if run.status == "started":
                 assert run.thread_id is not None
-                self.tell(run.thread_id, status, seq)
+                await self.tell(run.thread_id, status, seq)
 
 
 async def never_dying(office: LoneAgency, *steps: Callable[[], Awaitable[object]]) -> None:
