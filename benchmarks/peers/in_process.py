@@ -120,11 +120,16 @@ def measure() -> dict[str, float]:
 
 
 def speedups(found: dict[str, float]) -> dict[str, float]:
-    """Against deepagents, with the like of its planning, files and subagents; against pydantic-ai, without."""
-    like = {"deepagents": "ours_stock", "pydantic_ai_dbos": "ours", "pydantic_ai": "ours"}
+    """Against deepagents with the like of its planning, files and subagents, and as `bare` without; against pydantic-ai
+    without."""
+    pairs = {
+        "": ("deepagents", "ours_stock"),
+        "_bare": ("deepagents", "ours"),
+        "_pydantic_ai_dbos": ("pydantic_ai_dbos", "ours"),
+        "_pydantic_ai": ("pydantic_ai", "ours"),
+    }
     of: dict[str, float] = {}
-    for peer, ours in like.items():
-        suffix = "" if peer == "deepagents" else f"_{peer}"
+    for suffix, (peer, ours) in pairs.items():
         of[f"speedup_round_trip{suffix}"] = found[f"{peer}_round_trip_ms"] / found[f"{ours}_round_trip_ms"]
         of[f"speedup_round_trip_cpu{suffix}"] = found[f"{peer}_round_trip_cpu_ms"] / found[f"{ours}_round_trip_cpu_ms"]
         of[f"speedup_200_agents{suffix}"] = (
