@@ -71,7 +71,11 @@ class Settings(BaseSettings):
     blueprint_bytes: Count = 524_288
     """A whole blueprint of an agency, as JSON: its prompt, configuration, tools, schema, and so on."""
     blueprint_names: Count = 500
-    """The tags of one blueprint, the tools that it names, and the middleware: so many of each."""
+    """The tags of one blueprint, the tools and the middleware that it names, the agents in it: so many of each."""
+    blueprint_values: Count = 20_000
+    """The values in one blueprint: texts, numbers, lists and so on, in its configuration and everywhere."""
+    blueprint_depth: Count = 50
+    """How deep values of a blueprint stand inside of each other: agents that agents define, and all else."""
     blueprints_most: Count = 1_000
     """An agency's own blueprints."""
     catalogue_bytes: Count = 33_554_432

@@ -7,6 +7,7 @@ background has no call that waits for it: a note says when it has ended.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -216,7 +217,7 @@ class Subagents(Middleware[SubagentsConfig]):
         if unknown:
             raise DefinitionError(f"config.subagents names agents that do not exist: {unknown}")
         names = [each if isinstance(each, str) else each.name for each in given]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             raise DefinitionError(f"config.subagents has more than one agent of the name {', '.join(twice)}")
 
     def own_agents(self, config: SubagentsConfig) -> Sequence[Blueprint]:

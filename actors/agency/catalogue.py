@@ -196,6 +196,7 @@ class Catalogue:
         """A blueprint with these fields in the place of those that it has; one that is not there has `new`. It is made
         in a worker thread: looking into a large one takes its time."""
         name = fields.get("name")
+        self._limits.check_shape(name, fields)
         before = self._blueprint(name) if isinstance(name, str) else None
         return await asyncio.to_thread(_made_of, before, fields, new)
 
@@ -216,11 +217,17 @@ class Catalogue:
 
     def _check_meaning(self, blueprint: Blueprint, by: Layer) -> None:
         """Of one that is not too large: whether what it says is there, and allowed."""
+        self._check_defined(blueprint)
         self._check_names(blueprint)
         self._check_references(blueprint, by)
         self.check(blueprint)
         if blueprint.status != "disabled":  # one that is older than the rule can be disabled, too
             self._context.system().check_new(blueprint, self._usable_providers())
+
+    def _check_defined(self, blueprint: Blueprint) -> None:
+        defined = self._context.system().with_own(blueprint)
+        next(defined)  # itself
+        self._limits.check_defined(blueprint, defined)
 
     def _check_names(self, blueprint: Blueprint) -> None:
         """Of models and sections. What was stored before may stay as it is."""
@@ -250,6 +257,17 @@ class Catalogue:
                     raise InvalidInput(why)
 
     # For new threads.
+
+    def given(self, fields: Mapping[str, JsonValue]) -> Blueprint:
+        """The blueprint that a thread gives its child. It is measured unless it is configured as one that is known."""
+        name = fields.get("name")
+        known = self._blueprint(name) if isinstance(name, str) else None
+        if known is not None and known.config == fields.get("config", {}):
+            return Blueprint.model_validate(fields)
+        self._limits.check_shape(name, fields)
+        blueprint = Blueprint.model_validate(fields)
+        self._check_defined(blueprint)
+        return blueprint
 
     def active(self, agent_type: str) -> Blueprint:
         """The blueprint of an agent that new threads can be made for."""

@@ -7,9 +7,10 @@ was given, what is accepted, and which setting says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from actors.agency.definitions import Definitions
@@ -24,6 +25,17 @@ class StorageLimits:
         self._settings = settings
         self._store = store
         self._definitions = Definitions(store)
+
+    def check_shape(self, name: object, fields: Mapping[str, JsonValue]) -> None:
+        """Refuse a blueprint of too many values, or too deep ones, before anything is made of it: an agent may define
+        agents, so what follows looks at deep ones again and again."""
+        values: list[JsonValue] = [*fields.values()]
+        found = depth = 0
+        while values:
+            found, depth = found + len(values), depth + 1
+            self._within("blueprint_values", f"blueprint {name!r:.100} has at least", found, "values")
+            self._within("blueprint_depth", f"blueprint {name!r:.100} has values at least", depth, "deep")
+            values = [each for value in values for each in _inside(value)]
 
     def check_blueprint(self, blueprint: Blueprint) -> None:
         """Refuse a blueprint that is too large, or one too many."""
@@ -43,6 +55,12 @@ class StorageLimits:
             self._room_for_one("blueprints_most", others, "blueprints of its own")
         if size > (before or 0):
             self._within("catalogue_bytes", "with it, the agency's own blueprints would have", taken + size, "bytes")
+
+    def check_defined(self, blueprint: Blueprint, agents: Iterable[Blueprint]) -> None:
+        """Refuse a blueprint that defines too many agents inside of itself: each is checked like the whole of it."""
+        most = self._settings.blueprint_names
+        defined = sum(1 for _ in islice(agents, most + 1))
+        self._within("blueprint_names", f"blueprint {blueprint.name!r} defines at least", defined, "agents")
 
     def check_provider(self, name: str, entry: BaseModel) -> None:
         self._within("provider_bytes", f"provider {name!r} has", _size(entry), "bytes")
@@ -77,6 +95,16 @@ class StorageLimits:
             raise TooMany(
                 f"the agency has {there} {what}, and {most} are accepted (AGENCY_{setting.upper()}): delete one first"
             )
+
+
+def _inside(value: JsonValue) -> Iterable[JsonValue]:
+    match value:
+        case dict():
+            return value.values()
+        case list() | tuple():
+            return value
+        case _:
+            return ()
 
 
 def _size(model: BaseModel) -> int:

@@ -17,11 +17,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from actors.agency.store import LAYERS, LAYOUT, Section, info_of, is_empty, layers_of, was_more
+from actors.agency.store import LAYERS, LAYOUT, STAMP, Section, info_of, is_empty, layers_of, was_more
 from agency.api.tenancy import AgencyInfo, Budget, Layer
 from agency.approvals.ceilings import layered
 from agency.approvals.rules import Policy
-from agency.define.blueprint import Blueprint
 from agency.errors import Damaged, NotFound, StoreError
 from agency.events import timestamp
 from agency.models.providers.entry import Provider
@@ -50,10 +49,15 @@ def _damaged(path: Path) -> AgencyInfo | None:
     return AgencyInfo(id=path.parent.name, name=path.parent.name, created_at=at, damaged=True)
 
 
-def peek_blueprints(path: Path) -> dict[str, Blueprint]:
-    """An agency's own blueprints, by name."""
-    found = (Blueprint.model_validate(from_json(body)) for (body,) in _peek(path, "SELECT body FROM blueprints"))
-    return {blueprint.name: blueprint for blueprint in found}
+def peek_blueprints(path: Path) -> list[tuple[str, str]]:
+    """The names of an agency's own blueprints, and themselves as JSON."""
+    return [(name, body) for name, body in _peek(path, "SELECT name, body FROM blueprints")]
+
+
+def peek_blueprints_stamp(path: Path) -> str | None:
+    """What is another as soon as an agency's blueprints are others; None if that cannot be seen."""
+    rows = _peek(path, f"SELECT key, value FROM meta WHERE key IN ('id', 'created_at', '{STAMP}') ORDER BY key")
+    return repr(rows) if rows else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,9 @@ class StoredProvider(NamedTuple):
 
 _MADE_AS = "made_as"
 """The digest of what was asked for when the agency was made."""
+STAMP = "blueprints_stamp"
+"""Another one after each change of a blueprint: hosts look at it."""
+_NEW_STAMP = (f"REPLACE INTO meta VALUES ('{STAMP}', lower(hex(randomblob(8))))", ())
 
 
 class AgencyStore:
@@ -230,7 +233,8 @@ class AgencyStore:
             "INSERT INTO blueprints VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
             "body = excluded.body, updated_at = excluded.updated_at, vouched = excluded.vouched"
         )
-        self.write((sql, (blueprint.name, blueprint.model_dump_json(), at, at, to_json(list(vouched)).decode())))
+        row = (blueprint.name, blueprint.model_dump_json(), at, at, to_json(list(vouched)).decode())
+        self.write((sql, row), _NEW_STAMP)
 
     def vouched(self, name: str) -> list[Section]:
         """The sections of a blueprint that the owner has set."""
@@ -238,7 +242,7 @@ class AgencyStore:
         return [(section, said) for section, said in from_json(rows[0][0])] if rows else []
 
     def drop_blueprint(self, name: str) -> None:
-        self.write(("DELETE FROM blueprints WHERE name = ?", (name,)))
+        self.write(("DELETE FROM blueprints WHERE name = ?", (name,)), _NEW_STAMP)
 
     # Keys.
 

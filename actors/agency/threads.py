@@ -166,7 +166,7 @@ class AgencyThreads:
         await self._register(
             Creation(
                 metadata=metadata,
-                blueprint=self._catalogue.active(order.agent_type) if own is None else Blueprint.model_validate(own),
+                blueprint=self._catalogue.active(order.agent_type) if own is None else self._catalogue.given(own),
                 messages=(Message(role="user", content=order.message),),
                 key=f"{OURS}spawn:{order.parent.token}",
                 files=order.files,

@@ -32,6 +32,7 @@ from actors.background import Background
 from actors.feeds.host_feed import Consumer, FeedBatch
 from actors.file_limit import raise_file_limit
 from actors.host.activation_locks import ActivationLocks
+from actors.host.agents import AgentsCache
 from actors.host.host_caller import HostCaller
 from actors.host.log_sender import LogSender
 from actors.host.system_agent import SystemAgent
@@ -134,7 +135,8 @@ class Host:
             remember_environment()
             remember_all(build.references(system, settings.providers))
             system.prepare(settings.providers)
-            self._services = HostServices(name, settings, system, self._caller, self._updates, self._terms)
+            agents = AgentsCache(settings.data_dir, system)
+            self._services = HostServices(name, settings, system, self._caller, self._updates, self._terms, agents)
             openings_of(system).hold()
         except AgencyError as error:
             where = f"on node {ray.get_runtime_context().get_node_id()[:8]}"
@@ -321,7 +323,10 @@ class Host:
                 agent.last_used = now
             elif not agent.alive or now - agent.last_used >= self._settings.hibernate_after:
                 self._background.go(self._hibernate(address, agent))
-        self._terms.keep({address.agency for address in self._awake.keys() | self._locks.moving})
+        agencies = {address.agency for address in self._awake.keys() | self._locks.moving}
+        self._terms.keep(agencies)
+        if self._services is not None:
+            self._services.agents.keep(agencies)
         for agent in list(self._awake.values()):
             await agent.doze(DOZE_SECONDS)  # a thread that only waits keeps no file open: there may be thousands
 

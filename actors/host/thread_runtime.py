@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from actors.address import Address, Files
+from actors.address import Address
 from actors.agency.calls import AgencyCalls
-from actors.agency.peek import peek_blueprints
 from actors.agency.shelves import shelves_of
 from actors.host import tasks
+from actors.host.agents import AgentsCache
 from actors.host.host_caller import HostCaller
 from actors.host.terms import TermsCache
 from actors.host.update_sender import TrackedThread, UpdateSender
@@ -59,6 +59,7 @@ class HostServices:
     caller: HostCaller
     updates: UpdateSender
     terms: TermsCache
+    agents: AgentsCache
 
 
 class ThreadRuntime:
@@ -70,9 +71,7 @@ class ThreadRuntime:
         self._tracked: TrackedThread | None = None
 
     def agents(self) -> Mapping[str, Blueprint]:
-        own = peek_blueprints(Files(self._host.settings.data_dir).of(Address(self._agency)))
-        known = {**self._host.system.agents, **own}
-        return {name: blueprint for name, blueprint in known.items() if blueprint.status == "active"}
+        return self._host.agents.of(self._agency)
 
     def providers(self) -> Mapping[str, Provider]:
         return self._host.terms.of(self._agency).providers

@@ -266,7 +266,7 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         """Raise `DefinitionError` if a new definition of an agent, or of one inside of it, would run risky tools
         without a person, guards tools that it does not have, or names models that their provider does not have. Those
         that are stored already may."""
-        for agent in self._with_own(blueprint):
+        for agent in self.with_own(blueprint):
             self._check_listed(agent, providers)
             safety.check(agent, self.tools_for(agent), self.middleware_for(agent), self.guards)
 
@@ -400,22 +400,20 @@ class AgentSystem(RunsAgents, ProvidesDeps):
         found = [declared_by(tool) for tool, _ in self._tools.values()]
         found += [declared_by(middleware) for middleware in self.middleware]
         for name, blueprint in self._agents.items():
-            sections = [config for each in self._with_own(blueprint) for _, config in self.middleware_for(each)]
+            sections = [config for each in self.with_own(blueprint) for _, config in self.middleware_for(each)]
             found.append(Declared(f"agent {name!r}", {}, frozenset(references_in(sections))))
         return [each for each in found if each.references]
 
     def has_section(self, name: str, section: object) -> bool:
         """Whether the code itself configures a middleware so, for any of its agents."""
-        return any(
-            each.config.get(name) == section for agent in self._agents.values() for each in self._with_own(agent)
-        )
+        return any(each.config.get(name) == section for agent in self._agents.values() for each in self.with_own(agent))
 
-    def _with_own(self, blueprint: Blueprint) -> Iterator[Blueprint]:
+    def with_own(self, blueprint: Blueprint) -> Iterator[Blueprint]:
         """An agent, and those that its configuration defines."""
         yield blueprint
         for middleware, config in self.middleware_for(blueprint):
             for agent in middleware.own_agents(config):
-                yield from self._with_own(agent)
+                yield from self.with_own(agent)
 
     @property
     def references(self) -> frozenset[Secret]:

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from actors.agency import catalogue
 from agency.approvals.rules import Policy, Rule
+from agency.children.parcels import Spawn
 from agency.define.blueprint import Blueprint
 from agency.errors import AgencyError, TooLarge, TooMany
 from agency.messages import Message
+from agency.metadata import ParentInfo, RequestContext
 from agency.models.providers.entry import Provider
 from tests.support.lone_agency import LoneAgency
 
@@ -25,6 +28,13 @@ def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoneAgen
 
 def blueprint(name: str = "mine", **more: Any) -> dict[str, Any]:
     return {"name": name, "prompt": "You bake.", **more}
+
+
+def nested(depth: int) -> Any:
+    value: Any = 7
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
 def entry(**more: Any) -> Provider:
@@ -61,6 +71,27 @@ TOO_MUCH = [
         "policy has",
     ),
     (
+        "put_blueprint",
+        (blueprint(config={"none": [*range(1_000)]}),),
+        {"blueprint_values": 900},
+        TooLarge,
+        "has at least 1[0-9]{3} values; 900",
+    ),
+    (
+        "put_blueprint",
+        (blueprint(config={"subagents": {"subagents": [blueprint(f"b{n}") for n in range(9)]}}),),
+        {"blueprint_names": 8},
+        TooLarge,
+        "defines at least 9 agents; 8",
+    ),
+    (
+        "put_blueprint",
+        (blueprint(config={"none": nested(30)}),),
+        {"blueprint_depth": 20},
+        TooLarge,
+        "at least 21 deep; 20",
+    ),
+    (
         "create_schedule",
         ("s", {"name": "s", "agentType": "clerk", "message": "x" * 900, "kind": "interval", "everyMs": 3_600_000}),
         {"schedule_bytes": 900},
@@ -89,6 +120,45 @@ async def test_what_is_too_large_is_refused_by_a_text_that_names_the_setting(
     assert str(most) in str(refused.value)
     office.allow(**{setting: 1_000_000})
     await office.call(method, *args)
+
+
+@pytest.mark.parametrize("value", [[0] * 250_000, nested(100), {str(n): {} for n in range(125_000)}])
+async def test_a_blueprint_of_very_many_values_is_refused_before_anything_is_made_of_it(
+    office: LoneAgency, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    def made(*given: object) -> None:
+        raise AssertionError("it was looked into")
+
+    monkeypatch.setattr(catalogue, "_made_of", made)
+    for method in ("put_blueprint", "resolve_blueprint"):
+        with pytest.raises(TooLarge, match=r"AGENCY_BLUEPRINT_(VALUES|DEPTH)"):
+            await office.call(method, blueprint(config={"none": value}))
+
+
+async def test_what_a_thread_gives_its_child_is_measured_unless_it_is_known(office: LoneAgency) -> None:
+    await office.call("put_blueprint", blueprint(config={"none": nested(30)}))
+    await office.call("create_thread", "mine", thread_id="boss")
+    office.allow(blueprint_depth=20)
+
+    def order(to: str, **own: Any) -> Spawn:
+        parent = ParentInfo(thread_id="boss", token=to, depth=1)
+        request = RequestContext()
+        fields = blueprint(**own)
+        return Spawn(
+            to=to,
+            agent_type="mine",
+            message="Bake!",
+            agency_id="bakery",
+            request=request,
+            parent=parent,
+            blueprint=fields,
+        )
+
+    await office.call("spawn", order("copy", config={"none": nested(30)}))
+    with pytest.raises(TooLarge, match="AGENCY_BLUEPRINT_DEPTH"):
+        await office.call("spawn", order("deep", config={"none": nested(31)}))
+    await office.call("spawn", order("flat", config={"none": nested(3)}))
+    assert sorted(office.made) == ["boss", "copy", "flat"]
 
 
 async def test_one_too_many_is_refused_and_what_is_there_can_be_changed(office: LoneAgency) -> None:
