@@ -23,7 +23,7 @@ _Read = Mapping[str, tuple[bytes, Blueprint]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _AgencyAgents:
     stamp: str
     own: _Read
     agents: Mapping[str, Blueprint]
@@ -33,7 +33,7 @@ class AgentsCache:
     def __init__(self, data_dir: Path, system: AgentSystem) -> None:
         self._files = Files(data_dir)
         self._system = system
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _AgencyAgents] = {}
 
     def of(self, agency: str) -> Mapping[str, Blueprint]:
         """The active agents, by name: the agency's own in the place of the code's."""
@@ -43,7 +43,7 @@ class AgentsCache:
             return self._active({}) if known is None else known.agents
         if known is None or known.stamp != stamp:
             own = _read(path, {} if known is None else known.own)
-            known = self._known[agency] = _Known(stamp, own, self._active(own))
+            known = self._known[agency] = _AgencyAgents(stamp, own, self._active(own))
         return known.agents
 
     def keep(self, agencies: Collection[str]) -> None:

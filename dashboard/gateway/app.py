@@ -87,6 +87,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.include_router(installation.router)
     app.include_router(settling.router)
     app.include_router(pages.router)
+    pages.BUILT.files()
     app.get("/openapi.json", include_in_schema=False)(_document)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
     app.add_middleware(Leaving)

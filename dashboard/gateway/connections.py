@@ -5,8 +5,9 @@ is let in as long as any other connection waits: the one that has waited longest
 the new one is refused, by a 503. Clients that are connected and say nothing, or say it slowly, therefore keep no
 other client out, and the process never runs out of descriptors, of which a reserve is left for all else that it does.
 
-A connection waits for the head of a request that has begun or is its first (`head`), for the next request (`kept`), or
-for the rest of a body (`body`). Live ones are at work; `LiveConnections` says how many of those there may be.
+A connection waits for the head of a request that has begun or is its first (`head`), for the next request (`kept`), for
+the rest of a body (`body`), or until its client takes more of an answer, of which it has taken nothing for a while
+(`answer`). Live ones are at work; `LiveConnections` says how many of those there may be.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ CLOSE_SECONDS = 5.0
 BYTES_A_SECOND = 1_024
 """What a client must send of a body, or take of an answer, at least, beyond its first seconds."""
 
-Waiting = Literal["head", "kept", "body"]
-MAKE_ROOM: tuple[Waiting, ...] = ("head", "kept", "body")
+STALLED_SECONDS = 1.0
+"""Who takes nothing of an answer for so long may have to make room."""
+
+Waiting = Literal["answer", "head", "kept", "body"]
+MAKE_ROOM: tuple[Waiting, ...] = ("answer", "head", "kept", "body")
 """Who is closed first when there is no room."""
 
 
@@ -93,6 +97,7 @@ class HttpConnection(H11Protocol):
         self._received = 0
         self._timer: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
 
     # What uvicorn and asyncio call.
 
@@ -126,11 +131,14 @@ class HttpConnection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch_reader(self.transport.get_write_buffer_size())
+        self._watch_reader(self._unsent())
+        self._watch_stalled(self._unsent())
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stop_watching_reader()
+        if self._waits == "answer":
+            self._wait(None)
 
     def _should_upgrade(self) -> bool:
         """What is no whole request for a WebSocket is left to `guard`, which refuses it."""
@@ -201,10 +209,9 @@ class HttpConnection(H11Protocol):
 
     def _watch_reader(self, left: int) -> None:
         """Close it if its client takes too little of its answer."""
-        self._stop_watching_reader()
 
         def check() -> None:
-            now = self.transport.get_write_buffer_size()
+            now = self._unsent()
             if left - now < BYTES_A_SECOND * self._places.slow:
                 CONNECTIONS_CLOSED.labels("slow").inc()
                 self.transport.abort()
@@ -212,6 +219,19 @@ class HttpConnection(H11Protocol):
                 self._watch_reader(now)
 
         self._stall = self.loop.call_later(self._places.slow, check)
+
+    def _watch_stalled(self, before: int) -> None:
+        """Let it make room for others while its client takes nothing of its answer."""
+
+        def check() -> None:
+            now = self._unsent()
+            if now < before and self._waits == "answer":
+                self._wait(None)
+            elif now >= before and self._waits is None:
+                self._wait("answer")
+            self._watch_stalled(now)
+
+        self._unread = self.loop.call_later(STALLED_SECONDS, check)
 
     # Its end.
 
@@ -262,9 +282,10 @@ class HttpConnection(H11Protocol):
             self._timer = None
 
     def _stop_watching_reader(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+        for timer in (self._stall, self._unread):
+            if timer is not None:
+                timer.cancel()
+        self._stall = self._unread = None
 
 
 class SocketConnection(WebSocketsSansIOProtocol):

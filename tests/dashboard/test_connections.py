@@ -187,6 +187,31 @@ def test_who_does_not_take_the_answers_is_sent_away(limited: Server, http: httpx
             eventually_sync(lambda: figure(other, "agency_connections_open") == 1)
 
 
+def test_who_does_not_take_the_answers_makes_room_for_those_who_do(
+    gateway: Server, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log = tmp_path_factory.mktemp("patient") / "log"
+    server = Server(gateway.settings, log, AGENCY_CONNECTIONS="3", AGENCY_SLOW="3600")
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    try:
+        with ExitStack() as all_of_them:
+            for _ in range(3):
+                client = all_of_them.enter_context(socket.socket())
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                client.connect((host, int(port)))
+                client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+                assert client.recv(1) == b"H"  # it is at work
+
+            def is_served() -> bool:
+                with suppress(httpx.TransportError):
+                    return httpx.get(f"{server.url}/healthz", timeout=5).status_code == 200
+                return False
+
+            eventually_sync(is_served)
+    finally:
+        server.stop()
+
+
 def test_the_one_that_has_waited_longest_makes_room(limited: Server) -> None:
     with ExitStack() as all_of_them:
         kept = [all_of_them.enter_context(limited.client()) for _ in range(4)]

@@ -15,15 +15,17 @@ import html
 from pathlib import Path
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import HTMLResponse, Response
 
 from agency.errors import NotFound
 from dashboard.gateway.mounting import mount_path
+from dashboard.gateway.page_files import TYPES, BuiltPage
+from dashboard.gateway.streaming import content_of
 
 router = APIRouter(include_in_schema=False)
 
 DIST = Path(__file__).parents[2] / "web" / "dist"
-TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+BUILT = BuiltPage(DIST)
 POLICY = (
     "default-src 'self'",
     "img-src 'self' blob: data:",
@@ -50,16 +52,17 @@ NOT_BUILT = """<!doctype html>
 @router.get("/cluster")
 @router.get("/docs")
 async def dashboard(request: Request, address: str = "") -> Response:
-    index = DIST / "index.html"
-    if not index.is_file():
+    built = BUILT.files()
+    if built is None:
         return HTMLResponse(NOT_BUILT, status_code=503, headers=PAGE)
     base = f'<base href="{html.escape(mount_path(request.scope))}/" />'
-    return HTMLResponse(index.read_text().replace("<head>", f"<head>{base}", 1), headers=PAGE)
+    return HTMLResponse(built.index.replace("<head>", f"<head>{base}", 1), headers=PAGE)
 
 
 @router.get("/assets/{name}")
-async def asset(name: str) -> FileResponse:
-    path = DIST / "assets" / name
-    if path.parent != DIST / "assets" or path.suffix not in TYPES or not path.is_file():
+async def asset(name: str, request: Request) -> Response:
+    built = BUILT.files()
+    content = None if built is None else built.assets.get(name)
+    if content is None:
         raise NotFound("the dashboard has no such file")
-    return FileResponse(path, headers=ASSET, media_type=TYPES[path.suffix])
+    return content_of(content, request, {**ASSET, "Content-Type": TYPES[Path(name).suffix]})
