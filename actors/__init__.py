@@ -6,10 +6,11 @@ from actors.cluster.agency_handle import AgencyHandle
 from actors.cluster.cluster import Cluster, place_of
 from actors.cluster.thread_handle import ThreadHandle
 from actors.settings import Settings
-from actors.status import HostStatus, Metrics, NodeStatus, RayInUse, Readiness, Status
+from actors.status import AgencyHostStatus, HostStatus, Metrics, NodeStatus, RayInUse, Readiness, Status
 
 __all__ = [
     "AgencyHandle",
+    "AgencyHostStatus",
     "Cluster",
     "HostStatus",
     "Metrics",

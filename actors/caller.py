@@ -1,8 +1,9 @@
-"""Calling a thread or an agency, wherever it is. Hosts use this as much as clients do.
+"""Calling a thread or an agency, wherever it is. Hosts and agency hosts use this as much as clients do.
 
-The caller remembers where it found a thread. If the thread is no longer there, or its host has died, the caller asks
-the directory again, which wakes the thread if need be, and repeats the call. So a call is made at least once, and an
-operation that changes something must be harmless when it is repeated (see `operations`).
+An agency's id tells in which agency host it lives. Where a thread is, the caller remembers once it was told. If the
+thread is no longer there, or its host has died, the caller asks the directory again, which wakes the thread if need be,
+and repeats the call. So a call is made at least once, and an operation that changes something must be harmless when it
+is repeated (see `operations`).
 
 The caller names the activation that it missed when it asks the directory again. So the directory can tell a caller
 whose knowledge is old, and who gets the current location, from one who has found that the current location is wrong.
@@ -24,7 +25,9 @@ import ray
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from actors.address import Address
+from actors.agency_hosts import home_of
 from actors.answers import NotHere, unwrap
+from agency.api.tenancy import AgencyInfo
 from agency.backoff import Backoff
 from agency.errors import AgencyError, Unavailable
 
@@ -59,6 +62,14 @@ class Location:
     activation: int
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What an agency answers, and where the threads are that were made for it: who makes a thread calls it next."""
+
+    answered: Any
+    places: tuple[tuple[Address, Location], ...]
+
+
 def find_directory(namespace: str) -> Handle:
     return ray.get_actor("Directory", namespace=namespace)
 
@@ -70,6 +81,7 @@ class Caller:
         self._locations: dict[Address, Location] = {}
         self._missed: dict[Address, int] = {}  # activations that were no longer there
         self._hosts: dict[str, Handle] = {}
+        self._agency_hosts: tuple[str, ...] = ()
 
     async def call(
         self,
@@ -97,19 +109,55 @@ class Caller:
         kwargs: Mapping[str, Any] | None = None,
         done: type[AgencyError] | None = None,
     ) -> Any:
-        """Call an operation of an agency. They all live in the directory's process. The arguments travel as bytes,
-        which are read when it is the agency's turn: what one tenant sends costs the others nothing before that."""
+        """Call an operation of an agency. The arguments travel as bytes, which are read when it is the agency's turn:
+        what one tenant sends costs the others nothing before that."""
         packed = pickle.dumps((args, kwargs or {}), pickle.HIGHEST_PROTOCOL)
 
-        async def call(directory: Handle) -> Any:
-            asked = directory.call_agency.options(max_task_retries=0).remote(agency_id, method, packed)
+        async def call(host: Handle) -> Any:
+            asked = host.call_agency.options(max_task_retries=0).remote(agency_id, method, packed)
             try:
                 return await asked
             except asyncio.CancelledError:
                 ray.cancel(asked)  # it leaves the queue, if it has not begun
                 raise
 
-        return await self._until_answered(f"agency {agency_id}", functools.partial(self._directory_answers, call), done)
+        return await self._at_home(agency_id, call, done)
+
+    async def create_agency(self, info: AgencyInfo) -> None:
+        """Make an agency, if it is not there yet."""
+        await self._at_home(info.id, lambda host: host.create_agency.remote(info))
+
+    async def _at_home(
+        self, agency_id: str, ask: Callable[[Handle], Awaitable[Any]], done: type[AgencyError] | None = None
+    ) -> Any:
+        """What the agency host answers in which an agency lives."""
+
+        async def answered() -> Any:
+            return self._note(await self._ask_agency_host(home_of(agency_id, await self._all_agency_hosts()), ask))
+
+        return await self._until_answered(f"agency {agency_id}", answered, done)
+
+    def _note(self, answered: Any) -> Any:
+        if not isinstance(answered, Located):
+            return answered
+        for address, location in answered.places:
+            self._remember(address, location)
+        return answered.answered
+
+    async def _all_agency_hosts(self) -> tuple[str, ...]:
+        if not self._agency_hosts:
+            self._agency_hosts = await self._directory_answers(lambda it: it.agency_hosts.remote())
+        return self._agency_hosts
+
+    async def _ask_agency_host(self, name: str, ask: Callable[[Handle], Awaitable[Any]]) -> Any:
+        """One that has died is started again under its name. If it was ended for good, the installation was stopped,
+        which the directory's fate tells."""
+        try:
+            return await ask(await self.host_named(name))
+        except (ActorDiedError, HostGone):
+            self.forget_host(name)
+            await self._directory_answers(lambda it: it.agency_hosts.remote())
+            raise
 
     async def _until_answered(
         self, whom: str, ask: Callable[[], Awaitable[Any]], done: type[AgencyError] | None
@@ -139,7 +187,7 @@ class Caller:
         """What the host of a thread answers. If it is not there, the next try asks the directory again."""
         location = self._locations.get(address) or await self.locate(address, self._missed.pop(address, 0))
         try:
-            answered = await ask(await self.host(location))
+            answered = await ask(await self.host_named(location.host))
         except RayError:
             self.forget_host(location.host)
             self._miss(address, location)
@@ -154,21 +202,27 @@ class Caller:
 
     async def locate(self, address: Address, missed: int = 0) -> Location:
         """Where a thread is awake; it is woken if it is not. `missed` is an activation that was no longer there."""
+        known = self._locations.get(address)
+        if known is not None and known.activation != missed:
+            return known
         location: Location = unwrap(await self._directory_answers(lambda it: it.locate.remote(address, missed)))
+        self._remember(address, location)
+        return location
+
+    def _remember(self, address: Address, location: Location) -> None:
         while len(self._locations) >= REMEMBERED:
             del self._locations[next(iter(self._locations))]
         self._locations[address] = location
-        return location
 
-    async def host(self, location: Location) -> Handle:
-        """The host at a location. Handles are looked up by name and kept, because sending handles around is slow."""
-        handle = self._hosts.get(location.host)
+    async def host_named(self, name: str) -> Handle:
+        """A host or an agency host. Handles are looked up and kept, because sending handles around is slow."""
+        handle = self._hosts.get(name)
         if handle is None:
             try:
-                handle = await asyncio.to_thread(ray.get_actor, location.host, namespace=self._namespace)
+                handle = await asyncio.to_thread(ray.get_actor, name, namespace=self._namespace)
             except ValueError as error:
-                raise HostGone(f"there is no {location.host}") from error
-            self._hosts[location.host] = handle
+                raise HostGone(f"there is no {name}") from error
+            self._hosts[name] = handle
         return handle
 
     def forget_host(self, name: str) -> None:
@@ -180,6 +234,7 @@ class Caller:
         self._hosts.clear()
         self._locations.clear()
         self._missed.clear()
+        self._agency_hosts = ()
 
     async def ask_directory(self, method: str, *args: object) -> Any:
         def call(directory: Handle) -> Awaitable[Any]:

@@ -50,8 +50,8 @@ class Settings(BaseSettings):
     """Hosts on one node, beyond which threads share; four for each core unless given."""
     warm_hosts: Annotated[int, Field(ge=0)] = 2
     """Empty hosts kept ready on each node."""
-    spread_within: Annotated[float, Field(ge=0)] = 5.0
-    """Seconds that a thread waits for a host of its own to start; then it shares one that is ready."""
+    agency_hosts: Count = 2
+    """Processes for agencies, in all; an agency's id tells which one it lives in."""
     hibernate_after: Annotated[float, Field(gt=0)] = 30.0
     """Seconds without anything to do and without a watcher, after which a thread leaves memory."""
     silent_after: Annotated[float, Field(gt=0)] = 6.0

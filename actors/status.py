@@ -38,6 +38,29 @@ class HostStatus(Wire):
     """Why it is silent, if it is: for how long, and what holds it up if that is known."""
 
 
+class AgencyHostLoad(Wire):
+    """What an agency host tells of itself."""
+
+    node: str
+    pid: int
+    agencies: tuple[str, ...]
+    """Those that are awake there."""
+    rss_bytes: int
+
+
+class AgencyHostStatus(Wire):
+    name: str
+    node: str
+    """Empty while it is starting."""
+    state: HostState
+    agencies: tuple[str, ...]
+    """Those that are awake there."""
+    pid: int | None
+    rss_bytes: int | None
+    problem: str = ""
+    """Why it is silent, if it is: for how long."""
+
+
 class Readiness(Wire):
     """Whether a thread could run now."""
 
@@ -133,6 +156,7 @@ class Status(Wire):
     """What the process that was asked has joined."""
     nodes: tuple[NodeStatus, ...]
     hosts: tuple[HostStatus, ...]
+    agency_hosts: tuple[AgencyHostStatus, ...] = ()
     agencies: tuple[str, ...]
     """Those that are awake."""
     awake: int

@@ -202,7 +202,7 @@ class Cluster:
         given = checked_name(name)
         address = Address(f"agc_{secrets.token_hex(8)}" if agency_id is None else agency_id)
         info = AgencyInfo(id=address.agency, name=given, created_at=timestamp(now_ms()))
-        await self.caller.ask_directory("create_agency", info)
+        await self.caller.create_agency(info)
         return AgencyHandle(self._connection, info.id)
 
     async def agencies(self, after: str = "", limit: int = 1_000) -> list[AgencyInfo]:

@@ -1,7 +1,8 @@
 """Activations: which thread is awake in which host, and everything that wakes one.
 
 Only the directory's order wakes a thread, and orders for one thread are given one after the other (`_moving`), so a
-thread is awake in at most one host that the directory takes for alive. An order has a number. It is unique and growing
+thread is awake in at most one host that the directory takes for alive. (A new thread's order is given by its agency,
+which asks for a place and a number first: `reserve`.) An order has a number. It is unique and growing
 over all directories of an installation, because it starts from the clock. A host that lets a thread go names the
 activation: if a newer one has been ordered meanwhile, the message is late and is ignored. A caller that did not find a
 thread names the activation it missed: if the directory knows a newer one, the caller's knowledge was old; if not, the
@@ -28,13 +29,14 @@ from ray.exceptions import RayError
 from actors.address import Address, Files
 from actors.agency.creation import Creation
 from actors.agency.peek import has_thread
-from actors.answers import NotHere, Refusal, unwrap
+from actors.alarms import Alarms
+from actors.answers import Refusal, unwrap
 from actors.background import Background
 from actors.caller import Location
-from actors.directory.alarms import Alarms
 from actors.directory.fleet import Fleet
 from actors.directory.host_entry import HostEntry
 from actors.directory.lifecycle import Lifecycle
+from actors.directory.locations import Locations
 from actors.directory.poison import CrashCounts
 from actors.host.host import Misplaced, Warned
 from actors.host.watchdog import BlockedLoop
@@ -55,7 +57,6 @@ ATTEMPTS = 20
 WAKING_AT_ONCE = 16
 ISOLATED_AT_ONCE = 2
 ISOLATED_SECONDS = 5.0
-CALL_AGAIN_SECONDS = 0.1
 WAKE_AGAIN_MS = 2_000
 MENDED_MS = 60_000
 """How long after a thread could not be woken for a damaged file, its own or its agency's, it is tried again: a person
@@ -82,7 +83,7 @@ class Activations:
         self._background = background
         self._files = Files(settings.data_dir)
         self._crashes = CrashCounts(settings.poison_after)
-        self._locations: dict[Address, Location] = {}
+        self._locations = Locations()
         self._moving: dict[Address, asyncio.Task[Location]] = {}
         self._opening: dict[Address, str] = {}  # being opened, in which host
         self._warnings: dict[Address, Warned] = {}  # of processes that a thread's own code has held up
@@ -95,11 +96,17 @@ class Activations:
 
     @property
     def locations(self) -> Mapping[Address, Location]:
-        return self._locations
+        return self._locations.all
 
     async def adopt(self) -> None:
         """Take over the hosts that an earlier directory has started, with their threads."""
-        self._locations.update(await self.fleet.adopt())
+        self.fleet.orders_from = next(self._numbers)
+        for address, location in (await self.fleet.adopt()).items():
+            self._locations.put(address, location)
+
+    def hosts_of(self, agency: str) -> list[str]:
+        """The hosts that have threads of an agency awake, as far as they answer."""
+        return [host for host in self._locations.hosts_of(agency) if self.fleet.answers(host)]
 
     # Finding and waking.
 
@@ -122,9 +129,33 @@ class Activations:
             )
         return NotFound(f"there is no thread {address.thread!r} in agency {address.agency!r}")
 
-    async def create(self, creation: Creation) -> None:
-        """Make a thread, if it is not there yet, and begin its first run."""
-        await self._move(Address(creation.metadata.agency_id, creation.metadata.id), creation)
+    def reserve(self, address: Address) -> Location | None:
+        """The place for a thread that its agency is about to make, which then orders the host to make it; None if that
+        is better left to `create`. What the host does with the order is not heard of here: the thread counts as awake,
+        and a caller who does not find it asks again."""
+        if self._lifecycle.stopping or address in self._moving or self._crashes.needs_own_host(address):
+            return None
+        known = self._locations.get(address)
+        host = self.fleet.take(address) if known is None else known.host if self.fleet.answers(known.host) else None
+        if host is None:
+            return None
+        if known is None:
+            self.fleet.totals.add("activations")
+        self.alarms.drop(address)
+        location = Location(host, next(self._numbers))
+        self._locations.put(address, location)
+        return location
+
+    async def create(self, creation: Creation, ordered: int) -> Location:
+        """Make a thread, if it is not there yet, and begin its first run. `ordered` is the order to a host to make it
+        that nothing came of: a host that has fallen silent before is left."""
+        address = Address(creation.metadata.agency_id, creation.metadata.id)
+        known = self._locations.get(address)
+        if known is not None and known.activation == ordered and address not in self._moving:
+            entry = self.fleet.get(known.host)
+            if entry is None or (entry.slot.silent and not await self._is_carried_out(address, ordered)):
+                self._leave(address, known)
+        return await self._move(address, creation)
 
     async def _move(self, address: Address, create: Creation | None = None) -> Location:
         """Wake a thread, once however many callers ask for it. An order to create it is always given: it may carry
@@ -171,9 +202,9 @@ class Activations:
                 raise await self._missing(address)  # there is a file, and no thread in it
             unwrap(answered)
             self._warnings.pop(address, None)
-            if address not in self._locations:
+            if address not in self._locations.all:
                 self.fleet.totals.add("activations")
-            self._locations[address] = location
+            self._locations.put(address, location)
             self.alarms.drop(address)
             return location
         raise Unavailable(f"{address} cannot be woken: its host died {ATTEMPTS} times")
@@ -190,18 +221,21 @@ class Activations:
             ordered: asyncio.Future[Misplaced | Refusal | None] = asyncio.wrap_future(given.future())
             either: set[asyncio.Future[Any]] = {ordered, entry.pulse.silence}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not ordered.done() and not await self._is_carried_out(address, entry, activation):
+            if not ordered.done() and not await self._is_there(address, entry, activation):
                 ordered.add_done_callback(lambda late: late.cancelled() or late.exception())
                 return TooLate()
             return await ordered
         finally:
             del self._opening[address]
 
-    async def _is_carried_out(self, address: Address, entry: HostEntry, activation: int) -> bool:
+    async def _is_there(self, address: Address, entry: HostEntry, activation: int) -> bool:
         """Whether a host has opened a thread as it was told to, though it has not said so, or had it before. Then its
         run may be at work there, and goes on elsewhere only when that host is gone."""
-        if (current := self._locations.get(address)) is not None and current.host == entry.name:
-            return True
+        current = self._locations.get(address)
+        return (current is not None and current.host == entry.name) or await self._is_carried_out(address, activation)
+
+    async def _is_carried_out(self, address: Address, activation: int) -> bool:
+        """Whether an order has reached a thread's file."""
         try:
             return await asyncio.to_thread(latest_order, self._files.of(address)) == activation
         except (sqlite3.Error, StoreError):
@@ -225,37 +259,6 @@ class Activations:
             return False
         self._isolated[address] = now
         return True
-
-    # Calling.
-
-    async def call(self, address: Address, method: str, *args: object) -> None:
-        """Call an operation of a thread, for an agency. Without effect if the thread no longer exists."""
-        missed = 0
-        for _ in range(ATTEMPTS):
-            try:
-                location = await self.locate(address, missed)
-            except NotFound:
-                return
-            missed = location.activation
-            entry = self.fleet.get(location.host)
-            with suppress(RayError):
-                if entry is not None:
-                    answered: Any = await entry.handle.call.remote(address, method, args, {})
-                    if not isinstance(answered, NotHere):
-                        unwrap(answered)
-                        return
-            await asyncio.sleep(CALL_AGAIN_SECONDS)
-        raise Unavailable(f"{address} cannot be reached")
-
-    async def call_awake(self, address: Address, method: str) -> None:
-        """Call an operation of a thread, if it is awake."""
-        location = self._locations.get(address)
-        entry = None if location is None else self.fleet.get(location.host)
-        if entry is not None:
-            with suppress(RayError):
-                answered: Any = await entry.handle.call.remote(address, method, (), {})
-                if not isinstance(answered, NotHere):
-                    unwrap(answered)
 
     # Leaving.
 
@@ -286,14 +289,14 @@ class Activations:
 
     def _leave(self, address: Address, location: Location) -> None:
         if (current := self._locations.get(address)) is not None and current.host == location.host:
-            del self._locations[address]
+            self._locations.drop(address)
         self.fleet.leave(address, location.host)
 
     # Waking without a caller: timers, and what a host that died had at work.
 
     def wake_when(self, address: Address, due: int | None) -> None:
         """Have a thread awake at a time, at once if that is over; None is not by itself."""
-        if due is None or address in self._locations:
+        if due is None or address in self._locations.all:
             return
         if address in self._moving:
             # If that activation fails, the alarm wakes the thread; if it succeeds, the alarm is dropped.
@@ -329,7 +332,7 @@ class Activations:
         opening_there = {address for address in lost if self._opening.get(address) == host}
         for address in lost:
             if (location := self._locations.get(address)) is not None and location.host == host:
-                del self._locations[address]
+                self._locations.drop(address)
         glances = await asyncio.to_thread(self.look_at, lost)
         self._record([update_from_file(address, seen) for address, seen in glances if seen.seq])
         for address, seen in glances:

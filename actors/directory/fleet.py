@@ -46,7 +46,6 @@ BROKEN = (
     "`agency status` and `agency doctor` tell them why"
 )
 
-_HOST: Any = ray.remote(Host)
 _HOST_NAME = re.compile(rf"{HOST_PREFIX}[0-9]+")
 
 
@@ -71,11 +70,13 @@ class Fleet:
         self._host_ready = asyncio.Event()  # set and replaced each time that a host becomes ready
         self._stopping = False
         self._background = Background("the fleet")
-        self._beat_seconds = settings.silent_after / 10
-        self._clock = LoopTime(self._beat_seconds)
+        self.beat_seconds = settings.silent_after / 10
+        self.clock = LoopTime(self.beat_seconds)
         self.totals = InstallationTotals()
         """What the hosts have counted."""
         self._node = ray.get_runtime_context().get_node_id()
+        self.orders_from = 0
+        """The lowest number of an order that hosts may take."""
 
     # Beginning and ending.
 
@@ -86,7 +87,7 @@ class Fleet:
         found = [each["name"] for each in named if each["namespace"] == self._settings.namespace]
         hosts = [name for name in found if _HOST_NAME.fullmatch(name)]
         self._names = itertools.count(max(map(_number, hosts), default=0) + 1)
-        self._background.go_on(self._beat_seconds, self._beat)
+        self._background.go_on(self.beat_seconds, self._beat)
         adopted = await asyncio.gather(*(self._adopt(name) for name in hosts))
         return {address: location for held in adopted for address, location in held.items()}
 
@@ -98,7 +99,7 @@ class Fleet:
             return {}  # it has just died
         try:
             async with asyncio.timeout(INVENTORY_SECONDS):
-                answered: Inventory | Refusal = await handle.inventory.remote()
+                answered: Inventory | Refusal = await handle.inventory.remote(self.orders_from)
             held = unwrap(answered)
         except (RayError, TimeoutError, AgencyError) as error:
             log.warning("%s does not answer and is ended: %r", name, error)
@@ -135,13 +136,25 @@ class Fleet:
     def get(self, name: str) -> HostEntry | None:
         return self._hosts.get(name)
 
+    def answers(self, name: str) -> bool:
+        """Whether there is such a host, and it answers."""
+        return (entry := self._hosts.get(name)) is not None and entry.answers
+
     @property
     def ready_hosts(self) -> list[HostEntry]:
         return [entry for entry in self._hosts.values() if entry.slot.ready]
 
+    def take(self, address: Address) -> str | None:
+        """A host that is ready for one more thread, which from now on is in it; None if there is none just now."""
+        slot = self._placement.choose(alone=False)
+        if slot is None or not slot.ready:
+            return None
+        self._keep_warm_soon()
+        return self._placement.enter(slot, address, alone=False).name
+
     async def host_for(self, address: Address, current: str | None, *, alone: bool) -> HostEntry:
         """A host that is ready, and in which the thread has its location already: the current one if it still lives."""
-        deadline = self._clock.now + PATIENCE
+        deadline = self.clock.now + PATIENCE
         while True:
             entry = self._hosts.get(current) if current is not None else None
             if entry is None:
@@ -149,9 +162,6 @@ class Fleet:
             try:
                 if entry.slot.ready and entry.slot.silent:  # the thread is awake there: it waits for its host's fate
                     await entry.handle.ping.remote()
-                elif not await self._opens_soon(entry) and (other := self._placement.least_busy_ready()) and not alone:
-                    self._placement.leave(entry.slot, address, time.monotonic())
-                    entry = self._hosts[self._placement.enter(other, address, alone=False).name]
                 await asyncio.wait({entry.opened, entry.pulse.silence}, return_when=asyncio.FIRST_COMPLETED)
                 if not entry.opened.done():  # it starts, and is silent for too long
                     self._placement.leave(entry.slot, address, time.monotonic())
@@ -162,12 +172,6 @@ class Fleet:
                 continue
             self._keep_warm_soon()
             return entry
-
-    async def _opens_soon(self, entry: HostEntry) -> bool:
-        """Whether a host is ready, or is so in a moment. On a busy machine a new process takes its time, and a thread
-        that has to answer shares a host rather than wait for that."""
-        done, _ = await asyncio.wait({entry.opened}, timeout=self._settings.spread_within)
-        return bool(done)
 
     def leave(self, address: Address, host: str) -> None:
         entry = self._hosts.get(host)
@@ -184,7 +188,7 @@ class Fleet:
             if entry is not None:
                 self._placement.enter(entry.slot, address, alone=alone)
                 return entry
-            left = deadline - self._clock.now
+            left = deadline - self.clock.now
             if left <= 0:
                 raise self._no_host()
             with suppress(TimeoutError):
@@ -244,7 +248,8 @@ class Fleet:
 
     def _start(self, node: str) -> HostEntry:
         name = f"{HOST_PREFIX}{next(self._names)}"
-        handle = _HOST.options(
+        remote: Any = ray.remote(Host)
+        handle = remote.options(
             name=name,
             namespace=self._settings.namespace,
             lifetime="detached",
@@ -258,13 +263,13 @@ class Fleet:
         return entry
 
     def _enlist(self, handle: Handle, slot: HostSlot) -> HostEntry:
-        entry = self._hosts[slot.name] = HostEntry(handle, slot, self._clock)
+        entry = self._hosts[slot.name] = HostEntry(handle, slot, self.clock)
         self._placement.add(slot)
         return entry
 
     async def _open(self, entry: HostEntry) -> None:
         try:
-            answered: Inventory | Refusal = await entry.handle.inventory.remote()
+            answered: Inventory | Refusal = await entry.handle.inventory.remote(self.orders_from)
         except RayError as error:
             reason = f"hosts die while they start: {reason_of(error)}"
             self._troubles.note(entry.slot.node, Refusal(Unavailable.code, reason, NO_HOST))
@@ -300,7 +305,7 @@ class Fleet:
 
     async def _beat(self) -> None:
         """See which hosts answer. Of a node, one host at a time is replaced: the others may answer meanwhile."""
-        self._clock.tick()
+        self.clock.tick()
         lost: dict[str, HostEntry] = {}
         for entry in list(self._hosts.values()):
             verdict = entry.pulse.look()

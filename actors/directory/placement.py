@@ -1,11 +1,11 @@
 """Which host a thread goes to. Only the rules are here, over plain data; the fleet starts and stops hosts.
 
-Threads are spread first and then share hosts. The rules, in this order:
+A thread never waits for a process to start while one is ready. The rules, in this order:
 
-1. A thread takes an empty host; a ready one if there is one, else one that is starting.
-2. While the budget of some node allows one more host, the fleet starts one for the thread.
-3. Otherwise the thread shares the ready host that has the fewest threads. It does so too if the host that starts for it
-   takes too long (`spread_within`): a thread that has to answer is better off in company than waiting.
+1. A thread takes an empty host that is ready.
+2. Else it shares the ready host that has the fewest threads. Empty ones are started beside that as long as the budget
+   of a node allows it, so threads that come later find them.
+3. If none is ready, it waits for the one that starts, or one is started for it.
 
 A host that is silent gets no thread. Another one may be started in its place, beyond the budget, but only half as many
 again: a machine on which all hosts are slow must not start ever more of them. For the same reason, one empty host that
@@ -70,17 +70,14 @@ class Placement:
     def choose(self, *, alone: bool) -> HostSlot | None:
         """The host for one more thread; None if one has to be started for it."""
         shared = [slot for slot in self._with_role("shared") if not slot.silent]
-        empty = [slot for slot in shared if not slot.threads]
-        if empty:
-            return min(empty, key=lambda slot: (not slot.ready, self._occupancy(slot.node), slot.name))
-        if alone or self.node_below_budget() is not None:
+        if alone:
+            empty = [slot for slot in shared if not slot.threads]
+            return min(empty, key=lambda slot: (not slot.ready, self._occupancy(slot.node), slot.name), default=None)
+        least = min(shared, key=_ready_then_least_busy, default=None)
+        if least is None:
             return None
-        return min(shared, key=_ready_then_least_busy, default=None)
-
-    def least_busy_ready(self) -> HostSlot | None:
-        """The host that is ready and has the fewest threads."""
-        ready = (slot for slot in self._with_role("shared") if slot.ready and not slot.silent)
-        return min(ready, key=_ready_then_least_busy, default=None)
+        alike = [slot for slot in shared if _ready_then_least_busy(slot) == _ready_then_least_busy(least)]
+        return min(alike, key=lambda slot: self._occupancy(slot.node))
 
     def node_below_budget(self) -> str | None:
         """The node for one more host within the budget."""
@@ -132,5 +129,5 @@ class Placement:
         return sum(threads) / max(1, self.budgets.get(node, 1))
 
 
-def _ready_then_least_busy(slot: HostSlot) -> tuple[bool, int, str]:
-    return not slot.ready, len(slot.threads), slot.name
+def _ready_then_least_busy(slot: HostSlot) -> tuple[bool, int]:
+    return not slot.ready, len(slot.threads)

@@ -1,7 +1,8 @@
 """After a directory has started: find in the files whatever has something to do, and wake it.
 
 The files are the truth. Hosts that survived have been adopted before this, so the threads that they hold are known to
-be awake and are left alone. Threads whose files were in use when everything died come first.
+be awake and are left alone. Threads whose files were in use when everything died come first. (What agencies had begun,
+their agency hosts find.)
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from actors.address import Address, Files
-from actors.agency.peek import is_unfinished, peek_due, peek_heads
-from actors.background import Background
+from actors.agency.peek import peek_heads
 from actors.directory.activations import Activations
-from actors.directory.agency_services import AgencyServices
 from actors.updates import ThreadUpdate, update_from_file
 
 CHUNK = 200
@@ -26,25 +25,14 @@ class Recovery:
         self,
         files: Files,
         activations: Activations,
-        services: AgencyServices,
         record: Callable[[list[ThreadUpdate]], None],
-        background: Background,
     ) -> None:
         self._files = files
         self._activations = activations
-        self._services = services
         self._record = record
-        self._background = background
 
     async def scan(self) -> None:
         """Wake everything that should be at work."""
-        for agency in await asyncio.to_thread(self._files.agencies):
-            path = self._files.of(Address(agency))
-            if await asyncio.to_thread(is_unfinished, path):
-                self._background.go(self._services.finish(agency))
-            if (due := await asyncio.to_thread(peek_due, path)) is not None:
-                # No later, because the agency may be awake by now and have set an earlier time itself.
-                self._services.schedule_alarms.no_later(Address(agency), due)
         found = await asyncio.to_thread(self._files.all_threads)
         for start in range(0, len(found), CHUNK):
             await self._scan_threads(found[start : start + CHUNK])

@@ -159,7 +159,8 @@ class Watcher:
             subscription.failures += 1
             try:
                 location = await self._caller.locate(subscription.address, missed)
-                host = await self._caller.host(location)
+                missed = location.activation  # should it not be there, or not be reached
+                host = await self._caller.host_named(location.host)
                 if subscription.number not in self._open:
                     return
                 pulls = self._pulls_from(location.host, host)

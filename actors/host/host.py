@@ -22,11 +22,13 @@ from typing import Any, NamedTuple
 
 import psutil
 import ray
+from ray.exceptions import RayError
 from structlog.contextvars import bound_contextvars
 
-from actors import build, logs
+from actors import build, logs, process_title
 from actors.address import Address, Files
 from actors.agency.creation import Creation
+from actors.agency_hosts import names_of
 from actors.answers import NotHere, Refusal, answer, unwrap
 from actors.background import Background
 from actors.feeds.host_feed import Consumer, FeedBatch
@@ -34,14 +36,14 @@ from actors.file_limit import raise_file_limit
 from actors.host.activation_locks import ActivationLocks
 from actors.host.agents import AgentsCache
 from actors.host.host_caller import HostCaller
-from actors.host.log_sender import LogSender
 from actors.host.system_agent import SystemAgent
 from actors.host.tasks import handed_over
 from actors.host.terms import TermsCache
 from actors.host.thread_runtime import HostServices, ThreadRuntime
-from actors.host.update_sender import UpdateSender
+from actors.host.update_sender import UpdateSenders
 from actors.host.warm_up import warm_up
 from actors.host.watchdog import BlockedLoop, Watchdog
+from actors.log_sender import LogSender
 from actors.sealing import unseal
 from actors.settings import Settings, load_system
 from actors.status import Role
@@ -59,6 +61,7 @@ log = logging.getLogger(__name__)
 
 HOST_PREFIX = "Host-"
 DOZE_SECONDS = 5.0
+COUNT_SECONDS = 0.5
 MOST_WORKERS = 1_000
 """OS threads for code that calls `asyncio.to_thread`. They are started as they are needed; with asyncio's few, some
 calls that hang would keep the host itself from reading files."""
@@ -71,7 +74,7 @@ looks again."""
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """The thread must have a host to itself, and this is not one."""
+    """The thread cannot be here: it must have a host to itself, and this is not one, or the order is out of date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,7 @@ class NeedsOwnHost(Exception):
 
 class Host:
     def __init__(self, name: str, settings: Settings) -> None:
+        process_title.take_over()
         raise_file_limit()  # an awake thread holds three files open
         self._name = name
         self._role: Role = "shared"
@@ -121,7 +125,9 @@ class Host:
         self._locks = ActivationLocks()
         self._consumers: dict[str, Consumer] = {}
         self._background = Background(name)
-        self._updates = UpdateSender(self._send_updates, self._background)
+        self._updates = UpdateSenders(self._send_updates, names_of(settings.agency_hosts), self._background)
+        self._counted: Totals = {}
+        self._orders_from = 0
         self._terms = TermsCache(settings)
         self._warm = False
         logs.set_up(settings.log_level)
@@ -144,22 +150,23 @@ class Host:
 
     # What the directory asks.
 
-    async def inventory(self) -> Inventory | Refusal:
-        """Which threads are awake here. Every directory asks this when it begins, and when it has started a host."""
+    async def inventory(self, orders_from: int) -> Inventory | Refusal:
+        """Which threads are awake here. Every directory asks this when it begins, and when it has started a host.
+        Orders with lower numbers are void from now on: they are another directory's, which told of them nobody else."""
+        self._orders_from = orders_from
         if self._services is None:
             assert self._broken is not None
             return self._broken
         if not self._warm:
             self._warm = True
+            process_title.show(self._name, "system agents")
             self._log_sender.begin()
             self._watchdog.begin()
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WORKERS, "worker"))
             await warm_up(self._services, self._background)
             self._background.go_on(min(1.0, self._settings.hibernate_after / 4), self._sweep)
-        # The directory before this one may have died with updates that it had not written, or before it could tell us
-        # that an agency's terms have changed.
-        self._updates.resend_all()
-        self._terms.changed()
+            self._background.go_on(COUNT_SECONDS, self._send_counts)
+        self._terms.changed()  # the directory before this one may have died before it could tell us
         node = ray.get_runtime_context().get_node_id()
         threads = {address: agent.activation for address, agent in self._awake.items()}
         return Inventory(node, self._role, threads, self._updates.counts.totals(), os.getpid())
@@ -176,8 +183,11 @@ class Host:
     ) -> Misplaced | Refusal | None:
         """Wake a thread, or make it first. One that is awake already takes the new activation's number. `warning` is
         what its run's owner should know of the process that it was in before."""
+        if activation < self._orders_from:
+            return Misplaced()
         if alone:
             self._role = "dedicated"
+            process_title.show(self._name, str(address))
 
         async def activate() -> Misplaced | None:
             try:
@@ -215,6 +225,7 @@ class Host:
         await asyncio.gather(*(self.evict(address) for address in list(self._awake)))
         if self._services is None:
             return
+        await self._send_counts()
         await openings_of(self._services.system).release()
         if self._services.system.observers:
             await asyncio.to_thread(self._services.system.observers.flush)
@@ -350,10 +361,20 @@ class Host:
             unconfirmed = self._updates.end(address)
         await self._caller.released(address, agent.activation, wake_at, unconfirmed)
 
-    async def _send_updates(self, updates: list[ThreadUpdate], totals: Totals) -> UpdatesTaken:
-        call = self._caller.remote.directory.take_updates.options(max_task_retries=0)
-        taken: UpdatesTaken = unwrap(await call.remote(self._name, updates, totals))
+    async def _send_updates(self, to: str, updates: list[ThreadUpdate]) -> UpdatesTaken:
+        agency_host = await self._caller.remote.host_named(to)
+        call = agency_host.take_updates.options(max_task_retries=0)
+        taken: UpdatesTaken = unwrap(await call.remote(updates))
         return taken
+
+    async def _send_counts(self) -> None:
+        """Tell the directory what has been counted, if that is more than before."""
+        counted = self._updates.counts.totals()
+        if counted != self._counted:
+            with suppress(RayError):
+                count = self._caller.remote.directory.count.options(max_task_retries=0)
+                await count.remote(self._name, counted)
+                self._counted = counted
 
     def _is_in_use(self) -> bool:
         return bool(self._awake or self._locks.moving)

@@ -22,7 +22,7 @@ from actors.host import tasks
 from actors.host.agents import AgentsCache
 from actors.host.host_caller import HostCaller
 from actors.host.terms import TermsCache
-from actors.host.update_sender import TrackedThread, UpdateSender
+from actors.host.update_sender import TrackedThread, UpdateSenders
 from actors.settings import Settings
 from agency.approvals.rules import Policy
 from agency.children.parcels import AnyParcel, Cancel, LateSpending, Note, PersonWait, Report, Spawn
@@ -57,7 +57,7 @@ class HostServices:
     settings: Settings
     system: AgentSystem
     caller: HostCaller
-    updates: UpdateSender
+    updates: UpdateSenders
     terms: TermsCache
     agents: AgentsCache
 

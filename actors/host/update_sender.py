@@ -1,8 +1,8 @@
-"""What the threads of a host have done, on its way to the directory and so into their agencies' files.
+"""What the threads of a host have done, on its way to the agency hosts and so into their agencies' files.
 
 Noting progress costs a thread a few microseconds, because only the latest state of each thread is kept. Updates go in
 batches: soon if a status has changed or a client watches the agency, else once a second. A thread stays in the unsent
-set until the directory confirms that its agency's file is written; what a host that dies has not sent, the directory
+set until the agency host confirms that its agency's file is written; what a host that dies has not sent, the directory
 reads from the threads' files.
 """
 
@@ -16,8 +16,9 @@ import structlog
 from ray.exceptions import RayError
 
 from actors.address import Address
+from actors.agency_hosts import home_of
 from actors.background import Background
-from actors.totals import EventCounts, Totals
+from actors.totals import EventCounts
 from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.clock import now_ms
 from agency.errors import AgencyError
@@ -34,7 +35,8 @@ RETRY_SECONDS = 0.25
 CONFIRM_SECONDS = 1.0
 
 
-Send = Callable[[list[ThreadUpdate], Totals], Awaitable[UpdatesTaken]]
+Send = Callable[[str, list[ThreadUpdate]], Awaitable[UpdatesTaken]]
+"""To an agency host, by its name."""
 
 
 class TrackedThread:
@@ -83,9 +85,46 @@ class TrackedThread:
         )
 
 
+class UpdateSenders:
+    """One for each agency host: what one of them cannot take now holds up nothing for the others."""
+
+    def __init__(self, send: Send, agency_hosts: Sequence[str], background: Background) -> None:
+        self._agency_hosts = agency_hosts
+        self.counts = EventCounts()
+        """Of all of them."""
+        self._senders = {name: UpdateSender(name, send, self.counts, background) for name in agency_hosts}
+
+    def track(self, address: Address, born: str) -> TrackedThread:
+        """Begin to track a thread, or go on with it."""
+        return self._for(address.agency).track(address, born)
+
+    async def confirmed(self, tracked: TrackedThread) -> None:
+        """Return when what a thread has done so far is written, or that takes too long."""
+        await self._for(tracked.address.agency).confirmed(tracked)
+
+    def unconfirmed(self, agency: str) -> list[ThreadUpdate]:
+        """The updates of an agency's threads that are not known to be written."""
+        return self._for(agency).unconfirmed(agency)
+
+    def latest(self, address: Address) -> ThreadUpdate | None:
+        """The latest state of a thread, sent or not; None if it has done nothing here."""
+        return self._for(address.agency).latest(address)
+
+    def end(self, address: Address) -> ThreadUpdate | None:
+        """A thread has left this host. Returns its update if it is not known to be written."""
+        return self._for(address.agency).end(address)
+
+    def _for(self, agency: str) -> UpdateSender:
+        return self._senders[home_of(agency, self._agency_hosts)]
+
+
 class UpdateSender:
-    def __init__(self, send: Send, background: Background) -> None:
+    """The updates for one agency host."""
+
+    def __init__(self, to: str, send: Send, counts: EventCounts, background: Background) -> None:
+        self._to = to
         self._send = send
+        self._counts = counts
         self._background = background
         self._tracked: dict[Address, TrackedThread] = {}
         self._unsent: set[TrackedThread] = set()
@@ -95,7 +134,6 @@ class UpdateSender:
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
         self._batch_ended = asyncio.Event()
-        self.counts = EventCounts()
 
     def track(self, address: Address, born: str) -> TrackedThread:
         """Begin to track a thread, or go on with it. A thread with another time of creation is another thread."""
@@ -106,13 +144,13 @@ class UpdateSender:
 
     def note(self, tracked: TrackedThread, events: Sequence[NewEvent], *, changed: bool) -> None:
         """A tracked thread has advanced."""
-        self.counts.count(events)
+        self._counts.count(events)
         self._unsent.add(tracked)
         self._send_within(SOON if changed or tracked.address.agency in self._watched else LATER)
 
     async def confirmed(self, tracked: TrackedThread) -> None:
-        """Return when the directory has written what a thread has done so far; at the latest after `CONFIRM_SECONDS`,
-        because a thread must get on without a directory, too."""
+        """Return when the agency host has written what a thread has done so far; at the latest after `CONFIRM_SECONDS`,
+        because a thread must get on without its agency, too."""
         wanted = tracked.seq
         if tracked.confirmed < wanted:
             self._send_within(0)
@@ -121,14 +159,8 @@ class UpdateSender:
                 while tracked.confirmed < wanted:
                     await self._batch_ended.wait()
 
-    def resend_all(self) -> None:
-        """There is a new directory, and updates to the one before may not have been written."""
-        self._unsent.update(tracked for tracked in self._tracked.values() if tracked.seq)
-        if self._unsent:
-            self._send_within(SOON)
-
     def unconfirmed(self, agency: str) -> list[ThreadUpdate]:
-        """The updates of an agency's threads that the directory has not confirmed yet."""
+        """The updates of an agency's threads that are not confirmed yet."""
         return [tracked.update for tracked in self._unsent | self._sending if tracked.address.agency == agency]
 
     def latest(self, address: Address) -> ThreadUpdate | None:
@@ -137,7 +169,7 @@ class UpdateSender:
         return tracked.update if tracked is not None and tracked.seq else None
 
     def end(self, address: Address) -> ThreadUpdate | None:
-        """A thread has left this host. Returns its update if the directory has not confirmed it yet."""
+        """A thread has left this host. Returns its update if it is not confirmed yet."""
         tracked = self._tracked.pop(address, None)
         if tracked is None or not (tracked in self._unsent or tracked in self._sending):
             return None
@@ -166,10 +198,10 @@ class UpdateSender:
         updates = {tracked: tracked.update for tracked in self._sending}
         left = frozenset(tracked.address.agency for tracked in self._sending)
         try:
-            taken = await self._send(list(updates.values()), self.counts.totals())
+            taken = await self._send(self._to, list(updates.values()))
             self._watched, left = taken.watched, taken.left
         except (RayError, AgencyError) as error:
-            log.info("the directory takes no updates now", error=type(error).__name__)
+            log.info(f"{self._to} takes no updates now", error=type(error).__name__)
         finally:
             missing = {tracked for tracked in updates if tracked.address.agency in left}
             for tracked in updates.keys() - missing:

@@ -104,16 +104,24 @@ def _print(running: Settings, found: Status) -> None:
         if node.problem:
             line = Text.assemble(("✗ ", "red"), f"node {node.id[:8]}: hosts do not start there: {node.problem}")
             out.print(line, soft_wrap=True)
-    for host in found.hosts:
-        if host.problem:
-            out.print(Text.assemble(("✗ ", "red"), f"{host.name} is silent: {host.problem}"), soft_wrap=True)
+    problems = [(each.name, each.problem) for each in found.hosts]
+    problems += [(each.name, each.problem) for each in found.agency_hosts]
+    for name, problem in problems:
+        if problem:
+            out.print(Text.assemble(("✗ ", "red"), f"{name} is silent: {problem}"), soft_wrap=True)
     table = Table("host", "node", "role", "state", "threads", "at work", "memory")
     for host in found.hosts:
-        memory = "" if host.rss_bytes is None else f"{host.rss_bytes / 2**20:.0f} MB"
-        table.add_row(
-            host.name, host.node[:8], host.role, host.state, str(len(host.threads)), str(host.working), memory
-        )
+        threads, memory = str(len(host.threads)), _megabytes(host.rss_bytes)
+        table.add_row(host.name, host.node[:8], host.role, host.state, threads, str(host.working), memory)
     out.print(table)
+    table = Table("agency host", "node", "state", "agencies awake", "memory")
+    for each in found.agency_hosts:
+        table.add_row(each.name, each.node[:8], each.state, str(len(each.agencies)), _megabytes(each.rss_bytes))
+    out.print(table)
+
+
+def _megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 2**20:.0f} MB"
 
 
 def ray_line(joined: RayInUse) -> Text:

@@ -17,8 +17,8 @@ from ray.exceptions import RayError
 
 from actors.address import Address, Files
 from actors.agency.context import checked_name
+from actors.alarms import Alarms
 from actors.answers import NotHere, Refusal, answer, reason_of, unwrap
-from actors.directory.alarms import Alarms
 from actors.directory.placement import HostSlot, Placement
 from actors.directory.poison import CrashCounts
 from actors.settings import Settings, settings
@@ -169,9 +169,10 @@ class Hotel(RuleBasedStateMachine):
         else:
             assert not room.silent
             answering = [each for each in self.shared() if not each.silent]
-            was_empty, empties = not room.threads, [each for each in answering if not each.threads]
-            assert was_empty or not empties, "it shares though a host is empty"
-            assert was_empty or self.placement.node_below_budget() is None, "it shares though there is room for a host"
+            ready = [each for each in answering if each.ready]
+            assert alone or room.ready or not ready, "it waits for a host though one is ready"
+            fewest = min(len(each.threads) for each in answering if each.ready == room.ready)
+            assert len(room.threads) == fewest, "it shares though a host has fewer"
         self.homes[address] = self.placement.enter(room, address, alone=alone)
         if alone:
             self.alone.add(address)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.agency_host.turns import AT_ONCE, Turns
 from actors.background import to_the_end
-from actors.directory.turns import AT_ONCE, Turns
 from agency.errors import RateLimited
 from tests.support.waiting import cancel_all, turns_of_the_loop
 

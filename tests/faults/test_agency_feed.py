@@ -120,6 +120,8 @@ async def test_an_agencys_feed_has_no_gap_and_no_repeat_while_hosts_and_the_dire
         kill(random.choice(await eventually(lambda: titled("ray::Host", session), PATIENCE)))
         if killed == KILLS // 2:
             kill(*titled("ray::Directory", session))
+        if killed % 2:
+            kill(random.choice(await eventually(lambda: titled("ray::AgencyHost", session), PATIENCE)))
         await further(followers, seen)
     runs = await asyncio.gather(*(thread.wait(PATIENCE) for thread in made))
     assert {run.status for run in runs} == {"completed"}

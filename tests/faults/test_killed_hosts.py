@@ -79,7 +79,7 @@ async def noted_more_than(ledger: Path, many: int) -> None:
     await eventually(lambda: len(entries(ledger)) > many, PATIENCE)
 
 
-async def test_every_run_ends_right_while_hosts_the_directory_and_then_everything_die(
+async def test_every_run_ends_right_while_hosts_agency_hosts_the_directory_and_then_everything_die(
     own_ray: Settings, tmp_path: Path
 ) -> None:
     ledger = tmp_path / "ledger"
@@ -97,6 +97,8 @@ async def test_every_run_ends_right_while_hosts_the_directory_and_then_everythin
         kill(random.choice(await eventually(lambda: titled("ray::Host", session), PATIENCE)))
         if killed == KILLS // 2:
             kill(*titled("ray::Directory", session))
+        if killed % 2:
+            kill(random.choice(await eventually(lambda: titled("ray::AgencyHost", session), PATIENCE)))
     kill(*local_ray.session(session))
     unfinished = [path for path in own_ray.data_dir.rglob("thr_*.db") if glance(path).due is not None]
     assert len(unfinished) > THREADS / 4, "there was work in progress when everything died"

@@ -67,11 +67,11 @@ function Ray({ address, local, owner, reason, openPorts, folderProblem }: RayInU
 }
 
 function Overview({ status, unready }: ClusterNow) {
-  const { hosts, nodes, awake, hibernated, alarms } = status;
+  const { hosts, agencyHosts, nodes, awake, hibernated, alarms } = status;
   const { list } = useStore(agencies);
   const names = useMemo(() => new Map((list ?? []).map((each) => [each.id, each.name])), [list]);
   const working = hosts.reduce((sum, host) => sum + host.working, 0);
-  const memory = hosts.reduce((sum, host) => sum + (host.rssBytes ?? 0), 0);
+  const memory = [...hosts, ...agencyHosts].reduce((sum, host) => sum + (host.rssBytes ?? 0), 0);
   const sleeping = Object.entries(alarms).sort(([, a], [, b]) => a - b);
   return (
     <div className={css.page}>
@@ -84,7 +84,7 @@ function Overview({ status, unready }: ClusterNow) {
         ) : null,
       )}
       {status.ray && <Ray {...status.ray} />}
-      {hosts.map(({ name, problem }) =>
+      {[...hosts, ...agencyHosts].map(({ name, problem }) =>
         problem ? (
           <p key={name} className="bad">
             {name} is silent: {problem}
@@ -96,6 +96,7 @@ function Overview({ status, unready }: ClusterNow) {
         <Figure name="threads awake" value={number(awake)} />
         <Figure name="hibernated" value={number(hibernated)} />
         <Figure name="hosts" value={number(hosts.length)} />
+        <Figure name="agency hosts" value={number(agencyHosts.length)} />
         <Figure name="nodes" value={number(nodes.length)} />
         <Figure name="memory of hosts" value={bytes(memory)} />
       </dl>
@@ -118,20 +119,50 @@ function Overview({ status, unready }: ClusterNow) {
               {hosts.map((host) => (
                 <tr key={host.name}>
                   <td>
-                    <span className="mono">{host.name}</span>
-                    {host.pid !== null && <span className="faint"> pid {host.pid}</span>}
+                    <Process name={host.name} pid={host.pid} />
                   </td>
                   <td className="mono">{host.node.slice(0, 8)}</td>
                   <td>{host.role}</td>
                   <td>
-                    <span className="tag" data-tone={TONES[host.state]}>
-                      {host.state}
-                    </span>
+                    <State of={host.state} />
                   </td>
                   <td className="num">{host.working}</td>
                   <td className="num">{host.rssBytes === null ? "" : bytes(host.rssBytes)}</td>
                   <td>
-                    <Threads of={host.threads} names={names} />
+                    <Addresses of={host.threads} names={names} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+      <section>
+        <h2 className={css.heading}>Agency hosts</h2>
+        <div className={css.wide}>
+          <table className="table">
+            <thead>
+              <tr>
+                <th>Agency host</th>
+                <th>Node</th>
+                <th>State</th>
+                <th>Memory</th>
+                <th>Agencies awake</th>
+              </tr>
+            </thead>
+            <tbody>
+              {agencyHosts.map((host) => (
+                <tr key={host.name}>
+                  <td>
+                    <Process name={host.name} pid={host.pid} />
+                  </td>
+                  <td className="mono">{host.node.slice(0, 8)}</td>
+                  <td>
+                    <State of={host.state} />
+                  </td>
+                  <td className="num">{host.rssBytes === null ? "" : bytes(host.rssBytes)}</td>
+                  <td>
+                    <Addresses of={host.agencies} names={names} />
                   </td>
                 </tr>
               ))}
@@ -164,7 +195,7 @@ function Overview({ status, unready }: ClusterNow) {
             {sleeping.slice(0, THREADS_SHOWN).map(([address, at]) => (
               <li key={address} className="row">
                 <span className="num">{dateTime(at)}</span>
-                <ThreadLink address={address} names={names} />
+                <AddressLink address={address} names={names} />
               </li>
             ))}
           </ul>
@@ -183,7 +214,25 @@ function Figure({ name, value }: { name: string; value: string }) {
   );
 }
 
-function Threads({ of, names }: { of: readonly string[]; names: ReadonlyMap<string, string> }) {
+function Process({ name, pid }: { name: string; pid: number | null }) {
+  return (
+    <>
+      <span className="mono">{name}</span>
+      {pid !== null && <span className="faint"> pid {pid}</span>}
+    </>
+  );
+}
+
+function State({ of }: { of: keyof typeof TONES }) {
+  return (
+    <span className="tag" data-tone={TONES[of]}>
+      {of}
+    </span>
+  );
+}
+
+/** Of threads, or of agencies. */
+function Addresses({ of, names }: { of: readonly string[]; names: ReadonlyMap<string, string> }) {
   if (of.length === 0) return <span className="faint">none</span>;
   return (
     <details>
@@ -191,7 +240,7 @@ function Threads({ of, names }: { of: readonly string[]; names: ReadonlyMap<stri
       <ul>
         {of.slice(0, THREADS_SHOWN).map((address) => (
           <li key={address}>
-            <ThreadLink address={address} names={names} />
+            <AddressLink address={address} names={names} />
           </li>
         ))}
       </ul>
@@ -200,8 +249,8 @@ function Threads({ of, names }: { of: readonly string[]; names: ReadonlyMap<stri
   );
 }
 
-/** An address reads agency/thread; an agency lives in a host, too. */
-function ThreadLink({ address, names }: { address: string; names: ReadonlyMap<string, string> }) {
+/** An address reads agency/thread, or is an agency's id alone. */
+function AddressLink({ address, names }: { address: string; names: ReadonlyMap<string, string> }) {
   const [agency = "", thread] = address.split("/");
   const href = thread ? to.thread(agency, thread) : to.agency(agency);
   return (

@@ -1,5 +1,5 @@
-"""The agents' code, as the directory has it: imported once, in a worker thread, because the code is the user's own and
-may take its time or fail. A failed import is tried again by the next caller."""
+"""The agents' code, as the control plane has it: imported once, in a worker thread, because the code is the user's own
+and may take its time or fail. A failed import is tried again by the next caller."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The agencies that are awake. They live in the directory's process: making a thread is a row in an agency's file and
-an order to a host, and a process between the two would cost a third of the time (docs/decisions/0007).
+"""The agencies that are awake in one agency host. They are opened when they are called, and closed when they have not
+been for a while.
 """
 
 from __future__ import annotations
@@ -109,6 +109,12 @@ class Agencies:
             if not self._calls.get(agency_id) and self._used.get(agency_id, 0.0) <= before:
                 self._forget(agency_id)
                 await agency.close_in_worker()
+
+    async def close(self) -> None:
+        """Close all of them, whatever they are doing: what they have begun is in their files."""
+        for agency_id, agency in list(self._awake.items()):
+            self._forget(agency_id)
+            await agency.close_in_worker()
 
     def ids(self) -> list[str]:
         return sorted(self._awake)

@@ -11,17 +11,18 @@ import asyncio
 
 from ray.exceptions import RayError
 
-from actors.directory.activations import Activations
-from actors.directory.index_writer import IndexWriter
+from actors.agency_host.index_writer import IndexWriter
+from actors.caller import Caller
 from actors.updates import ThreadUpdate
+from agency.errors import AgencyError
 
 HOST_SECONDS = 1.0
 """A host that does not answer in time is left out: it sends its updates when it can, or its files tell."""
 
 
 class IndexRefresh:
-    def __init__(self, activations: Activations, index: IndexWriter) -> None:
-        self._activations = activations
+    def __init__(self, caller: Caller, index: IndexWriter) -> None:
+        self._caller = caller
         self._index = index
         self._refreshing: dict[str, asyncio.Task[None]] = {}
 
@@ -36,18 +37,18 @@ class IndexRefresh:
         await asyncio.shield(task)
 
     async def _refresh(self, agency: str) -> None:
-        locations = self._activations.locations.items()
-        hosts = {location.host for address, location in locations if address.agency == agency}
+        try:
+            hosts = await self._caller.ask_directory("hosts_of", agency)
+        except AgencyError:
+            return  # it is being started again, and what it does not know now, no host could be asked for
         handed_over = await asyncio.gather(*(self._unconfirmed(host, agency) for host in hosts))
         if updates := [update for some in handed_over for update in some]:
             await self._index.write(updates)
 
-    async def _unconfirmed(self, host: str, agency: str) -> list[ThreadUpdate]:
-        entry = self._activations.fleet.get(host)
-        if entry is None or not entry.answers:
-            return []
+    async def _unconfirmed(self, name: str, agency: str) -> list[ThreadUpdate]:
         try:
+            host = await self._caller.host_named(name)
             async with asyncio.timeout(HOST_SECONDS):
-                return list(await entry.handle.unconfirmed.remote(agency))
+                return list(await host.unconfirmed.remote(agency))
         except (RayError, TimeoutError):
             return []

@@ -1,9 +1,9 @@
 """Turns: calls of agencies are served fairly, whatever one of them sends.
 
-All agencies are called in one process, on one event loop. What a call does until it first awaits is its turn, and
-between two turns the loop does whatever else is ready: finding threads, waking them, what hosts report. Agencies with
-calls that wait take turns, one each. So an agency with a thousand calls costs another one the time of one turn, if no
-turn is long: an operation that has much to do gives way in between (`again`).
+The agencies of one agency host are called in one process, on one event loop. What a call does until it first awaits is
+its turn, and between two turns the loop does whatever else is ready, such as what hosts report. Agencies with calls
+that wait take turns, one each. So an agency with a thousand calls costs another one the time of one turn, if no turn is
+long: an operation that has much to do gives way in between (`again`).
 
 Of one agency only some calls are at work at once, and only so many calls and bytes may be here at all; beyond that it
 is told to come back (`RateLimited`). Urgent calls go before its others and are never refused: those of its running

@@ -1,7 +1,7 @@
 """Updates on their way into the agencies' files: gathered from all hosts, and written in rounds. Updates that arrive
 during a round are written together in the next one.
 
-On local storage, writing happens on the directory's own loop, one agency after the other. So each round is followed by
+On local storage, writing happens on the loop that serves the agencies, one after the other. So each round is followed by
 a rest of four times its length, which keeps the loop free for four fifths of the time. On shared storage a round waits
 for the disk without holding up the loop, and there is no rest.
 """
@@ -14,8 +14,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 
+from actors.agency_host.agencies import Agencies
 from actors.background import Background
-from actors.directory.agencies import Agencies
 from actors.updates import ThreadUpdate
 from agency.errors import Damaged, NotFound
 
