@@ -39,10 +39,16 @@ AGAIN_SECONDS = 1.0
 
 
 class AgencyHostEntry:
-    def __init__(self, name: str, handle: Handle, clock: LoopTime) -> None:
+    def __init__(self, name: str, handle: Handle, clock: LoopTime, settings: Settings) -> None:
         self.name = name
         self.handle = handle
-        self.pulse = Pulse(clock, lambda: handle.ping.options(max_task_retries=0).remote())
+        self._clock = clock
+        self._patience = settings.silent_after, settings.replace_after
+        self.begin()
+
+    def begin(self) -> None:
+        """Its process starts. From its first answer on it has to answer soon."""
+        self.pulse = Pulse(self._clock, lambda: self.handle.ping.options(max_task_retries=0).remote())
         self.load: AgencyHostLoad | None = None
         """What it last told."""
 
@@ -50,8 +56,11 @@ class AgencyHostEntry:
         """What it has awake; None if it does not say so in time."""
         with suppress(RayError, TimeoutError):
             async with asyncio.timeout(STATUS_SECONDS):
-                self.load = await self.handle.load.options(max_task_retries=0).remote()
-                return self.load
+                told: AgencyHostLoad = await self.handle.load.options(max_task_retries=0).remote()
+                if self.load is None:
+                    self.pulse.opened(*self._patience)
+                self.load = told
+                return told
         return None
 
     def state(self, *, told: bool) -> HostState:
@@ -78,7 +87,7 @@ class AgencyFleet:
     def start(self) -> None:
         """Start them, or find those that an earlier directory has started."""
         for name in self.names:
-            entry = self._entries[name] = AgencyHostEntry(name, self._start(name), self._clock)
+            entry = self._entries[name] = AgencyHostEntry(name, self._start(name), self._clock, self._settings)
             self._background.go(self._open(entry))
 
     def _start(self, name: str) -> Handle:
@@ -97,10 +106,8 @@ class AgencyFleet:
         ).remote(name, self.names, self._settings)
 
     async def _open(self, entry: AgencyHostEntry) -> None:
-        """From its first answer on it has to answer soon."""
         while await entry.ask() is None:  # noqa: ASYNC110  # the event would be in another process
             await asyncio.sleep(AGAIN_SECONDS)
-        entry.pulse.opened(self._settings.silent_after, self._settings.replace_after)
 
     def beat(self) -> None:
         """Look whether they answer. To be called every so often."""
@@ -109,7 +116,7 @@ class AgencyFleet:
                 log.error("%s is ended and started again: %s", entry.name, entry.problem)
                 self._kill(entry)
                 entry.pulse.stop()
-                entry.pulse = AgencyHostEntry(entry.name, entry.handle, self._clock).pulse
+                entry.begin()
                 self._background.go(self._open(entry))
 
     def _kill(self, entry: AgencyHostEntry) -> None:

@@ -184,7 +184,7 @@ def test_a_file_of_an_earlier_version_has_no_terms_yet_and_gets_its_accounts_whe
     db.execute("PRAGMA user_version = 2")
     db.commit()
     db.close()
-    assert (peek_terms(path), is_unfinished(path)) == (None, True)
+    assert (peek_terms(path), is_unfinished(path)) == (PeekedTerms({}, Budget(), NO_POLICY, NO_CEILING, []), True)
     store = AgencyStore.open(path, LOCAL)
     Journal(store).take([news("a", 1, spent(1, 0.5))])
     assert Accounts(store).usage().cost_usd == 0.5

@@ -36,6 +36,7 @@ from agency.shelves.local import FILE, LocalShelves
 from agency.testing import ScriptedModel
 from agency.testing import call as call_of
 from tests.support.crashes import in_a_process
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -434,7 +435,7 @@ async def test_tools_and_hooks_share_shelves_that_outlive_threads(tmp_path: Path
         await second.wait(10)
         assert [each.content for each in (await second.state()).messages if each.role == "tool"] == ["rye"]
         store = runtime.shelves()
-        assert [info.name for info in store.shelves()] == ["diary", "memory"]
+        await eventually(lambda: [info.name for info in store.shelves()] == ["diary", "memory"])
 
 
 async def test_a_thread_in_a_file_of_its_own_has_shelves_beside_it(tmp_path: Path) -> None:
