@@ -1,9 +1,9 @@
 """Updates on their way into the agencies' files: gathered from all hosts, and written in rounds. Updates that arrive
 during a round are written together in the next one.
 
-On local storage, writing happens on the loop that serves the agencies, one after the other. So each round is followed by
-a rest of four times its length, which keeps the loop free for four fifths of the time. On shared storage a round waits
-for the disk without holding up the loop, and there is no rest.
+On local storage, writing happens on the loop that serves the agencies, one after the other. So each round is followed
+by a rest of four times its length, which keeps the loop free for four fifths of the time. On shared storage a round
+waits for the disk without holding up the loop, and there is no rest.
 """
 
 from __future__ import annotations

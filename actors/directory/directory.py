@@ -170,7 +170,7 @@ class Directory:
         """Tell all hosts that an agency's terms have changed. A host that does not answer has died, or gets the message
         before anything that is sent to it later."""
         await self._lifecycle.started.wait()
-        calls = [entry.handle.terms_changed.remote(agency) for entry in self._activations.fleet.ready_hosts]
+        calls = [handle.terms_changed.remote(agency) for handle in self._activations.fleet.handles]
         with suppress(TimeoutError):
             async with asyncio.timeout(ANNOUNCE_SECONDS):
                 await asyncio.gather(*calls, return_exceptions=True)

@@ -141,8 +141,9 @@ class Fleet:
         return (entry := self._hosts.get(name)) is not None and entry.answers
 
     @property
-    def ready_hosts(self) -> list[HostEntry]:
-        return [entry for entry in self._hosts.values() if entry.slot.ready]
+    def handles(self) -> list[Handle]:
+        """Of all hosts that have started."""
+        return [entry.handle for entry in self._hosts.values() if entry.slot.ready]
 
     def take(self, address: Address) -> str | None:
         """A host that is ready for one more thread, which from now on is in it; None if there is none just now."""
@@ -312,8 +313,11 @@ class Fleet:
             self._mark(entry)
             if verdict == "lost" and not entry.replaced:
                 lost.setdefault(entry.slot.node, entry)
-        for entry in lost.values():
-            self._replace(entry)
+        for entry in lost.values():  # whatever waits for one of them then learns that it has died
+            log.error("%s is ended and replaced: %s", entry.name, entry.silence)
+            entry.replaced = True
+            self.totals.add("hosts_replaced")
+            entry.kill(self._node)
 
     def loop_blocked(self, host: str, by: BlockedLoop) -> None:
         """A host's watchdog says that its event loop is held up."""
@@ -331,13 +335,6 @@ class Fleet:
             self.keep_warm()
         else:
             log.warning("%s answers again", entry.name)
-
-    def _replace(self, entry: HostEntry) -> None:
-        """End a host that has been silent for too long. Whatever waits for it then learns that it has died."""
-        log.error("%s is ended and replaced: %s", entry.name, entry.silence)
-        entry.replaced = True
-        self.totals.add("hosts_replaced")
-        entry.kill(self._node)
 
     async def clean_up(self, entry: HostEntry) -> None:
         """A host has died. Done once, however many callers have noticed, and all of them wait until it is done."""

@@ -152,7 +152,8 @@ class Host:
 
     async def inventory(self, orders_from: int) -> Inventory | Refusal:
         """Which threads are awake here. Every directory asks this when it begins, and when it has started a host.
-        Orders with lower numbers are void from now on: they are another directory's, which told of them nobody else."""
+        Orders with lower numbers are void from now on: the directory that gave them has died, and no other knows of
+        them."""
         self._orders_from = orders_from
         if self._services is None:
             assert self._broken is not None
