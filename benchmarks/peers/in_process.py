@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks.peers.environments import python_of
 
 TRIPS, ROUNDS = 50, 8
-AGENTS, TRIPS_OF_EACH, ROUNDS_OF_MANY = 200, 10, 3
-SLOW_SECONDS = 20
+AGENTS, TRIPS_OF_EACH, ROUNDS_OF_MANY = 200, 25, 2
+SLOW_SECONDS = 40
 """A contender that takes longer with all agents is asked for it once only."""
 
 

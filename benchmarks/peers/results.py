@@ -91,11 +91,7 @@ def http_table(figures: Figures) -> str:
     return rows(("over HTTP, five calls of a tool a run", "ours", "Agno AgentOS, SQLite"), *body)
 
 
-RESUMED = {
-    "ours": "ours",
-    "agno": "Agno AgentOS, background runs",
-    "agno_queue": "Agno AgentOS, its durable queue and a checkpoint after each batch of tools",
-}
+RESUMED = {"ours": "ours", "agno": "Agno AgentOS, background runs"}
 
 
 def resume_table(figures: Figures) -> str:

@@ -1,6 +1,7 @@
 """Runs at work, every process of the server killed, the same command again: how many runs complete by themselves.
 
-Agno's AgentOS is tried as it comes, and with its durable queue and a checkpoint after each batch of tools.
+Runs of Agno's AgentOS are background runs with a checkpoint after each batch of tools; its durable queue has no store in
+SQLite.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ async def resumed(server: Server, http: aiohttp.ClientSession) -> tuple[int, flo
 async def compare() -> dict[str, float]:
     found: dict[str, float] = {"resume_runs": RUNS}
     with tempfile.TemporaryDirectory(prefix="agency-bench-") as name, model_server() as model:
-        folders = [Path(name) / each for each in ("ours", "agno", "agno_queue")]
+        folders = [Path(name) / each for each in ("ours", "agno")]
         for folder in folders:
             folder.mkdir()
-        servers: list[Server] = [Ours(folders[0], model), Agno(folders[1], model), Agno(folders[2], model, queue=True)]
+        servers: list[Server] = [Ours(folders[0], model), Agno(folders[1], model)]
         for folder, server in zip(folders, servers, strict=True):
             async with session() as http:
                 completed, seconds = await resumed(server, http)

@@ -197,17 +197,13 @@ class Ours(Server):
 
 
 class Agno(Server):
-    """AgentOS, as it comes; or with its durable queue and a checkpoint after each batch of tools."""
+    """AgentOS; runs that are to outlive their request are its background runs."""
 
     _health = "/health"
 
-    def __init__(self, folder: Path, model: str, *, queue: bool = False) -> None:
-        super().__init__(folder, model)
-        self._words = ["queue"] if queue else []
-
     def _command(self) -> list[str]:
         module = [str(python_of("agno")), "-m", "benchmarks.peers.programs.agno"]
-        return [*module, str(self._data()), str(self.port), self.model, *self._words]
+        return [*module, str(self._data()), str(self.port), self.model]
 
     def _data(self) -> Path:
         return self.folder
