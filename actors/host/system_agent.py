@@ -90,7 +90,7 @@ class SystemAgent:
 
     async def doze(self, after: float) -> None:
         """Let go of the file if the thread has not used it for so many seconds. The disk may take its time for that."""
-        if self._calls == 0 and self.alive:
+        if self._calls == 0 and self.alive and self.thread.may_doze(after):
             await asyncio.to_thread(self.thread.doze, after)
 
     async def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -135,6 +135,11 @@ class ThreadStore:
         else:
             await self.late.close(self.close)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds its file now."""
+        return self._connection is not None
+
     def doze(self) -> None:
         """Let go of the file, and of the hundred kilobytes that SQLite takes for it, until it is next used."""
         with self._lock:

@@ -420,9 +420,13 @@ class Thread:
         """Return once all that has changed by now is on disk. Until then, callers are not told of it."""
         await self._store.durable()
 
+    def may_doze(self, after: float) -> bool:
+        """Whether its file is open and has not been used for so many seconds."""
+        return self._store.is_open and time.monotonic() - self._store.used >= after
+
     def doze(self, after: float) -> None:
-        """Let go of its file if it has not been used for so many seconds; the next use opens it again."""
-        if time.monotonic() - self._store.used >= after:
+        """Let go of its file if it may doze; the next use opens it again."""
+        if self.may_doze(after):
             self._store.doze()
 
     # Looking at it.

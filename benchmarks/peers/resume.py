@@ -1,7 +1,7 @@
 """Runs at work, every process of the server killed, the same command again: how many runs complete by themselves.
 
-Runs of Agno's AgentOS are background runs with a checkpoint after each batch of tools; its durable queue has no store in
-SQLite.
+Runs of Agno's AgentOS are background runs with a checkpoint after each batch of tools; its durable queue has no store
+in SQLite.
 """
 
 from __future__ import annotations

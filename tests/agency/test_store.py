@@ -261,7 +261,9 @@ def test_a_wal_that_was_cut_anywhere_gives_a_store_that_opens_at_some_earlier_co
 
 def test_a_store_that_dozed_goes_on_where_it_was_and_is_still_fenced(store: ThreadStore) -> None:
     add(store, "a")
+    open_before = store.is_open
     store.doze()
+    assert (open_before, store.is_open) == (True, False)
     assert not store.path.with_name("a.db-wal").exists(), "it holds no file open"
     add(store, "b")
     store.doze()

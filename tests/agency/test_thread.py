@@ -95,6 +95,22 @@ async def test_a_message_runs_to_an_answer_and_text_beside_tool_calls_is_kept(bu
         assert len({m.id for m in said}) == 4
 
 
+async def test_a_thread_may_doze_while_its_file_is_open_and_has_not_been_used(build: Build) -> None:
+    runtime, _ = build(["one", "two"])
+    async with runtime:
+        thread = await runtime.create_thread("clerk")
+        await thread.invoke("first")
+        await thread.wait(PATIENCE)
+        assert (thread.may_doze(0), thread.may_doze(60)) == (True, False)
+        thread.doze(60)
+        assert thread.may_doze(0), "too soon"
+        thread.doze(0)
+        assert not thread.may_doze(0), "it has let go of its file"
+        await thread.invoke("second")
+        assert (await thread.wait(PATIENCE)).status == "completed"
+        assert thread.may_doze(0)
+
+
 async def test_a_second_message_starts_a_second_run_with_counters_of_its_own(build: Build) -> None:
     runtime, model = build(["one", "two"])
     async with runtime:

@@ -49,6 +49,18 @@ async def test_two_calls_of_one_reply_run_and_their_results_are_sent_back(server
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
+async def test_an_admins_key_in_the_environment_is_not_sent(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-SECRET")
+    server.add(Reply(text=("Done.",)))
+    async with clerk("openai", tmp_path) as thread:
+        await run(thread, "Go.")
+    headers = server.requests[0].headers
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert not [name for name, value in headers.items() if "admin" in value]
+
+
 async def test_text_is_an_event_before_the_reply_is_whole(server: ModelServer, tmp_path: Path) -> None:
     server.add(Reply(text=("One ", "two ", "three"), delay=0.02))
     async with clerk("openai", tmp_path) as thread:
