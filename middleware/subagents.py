@@ -41,6 +41,9 @@ results you need: they end with it. `send_message` says something to an agent th
 COPY = "general-purpose"
 """How an agent may name a copy of itself, besides by its own name; unless an agent of the system is called so."""
 
+LISTED_CHARS = 1_000
+"""So much of an agent's description stands in the list of agents: each thread has that list, and each model call."""
+
 Milliseconds = Annotated[int, Field(ge=1, lt=2**53)]
 
 
@@ -181,11 +184,15 @@ def _usable(section: SubagentsConfig, agents: Mapping[str, Blueprint], own: Blue
     return found
 
 
+def _shortened(description: str) -> str:
+    return description if len(description) <= LISTED_CHARS else f"{description[:LISTED_CHARS]}…"
+
+
 def _task_tool(usable: Mapping[str, Blueprint], own: str, section: SubagentsConfig, depth: int) -> Tool:
     """`task`, with the agents that this thread may use in its schema, and how far that goes."""
     copies = [name for name in usable if name in (own, COPY) and usable[name] is usable.get(own)]
     others = [name for name in usable if name not in copies]
-    listed = [f"- {name}: {usable[name].description}".removesuffix(": ") for name in others]
+    listed = [f"- {name}: {_shortened(usable[name].description)}".removesuffix(": ") for name in others]
     if copies:
         listed.append(f"- {' or '.join(copies)}: A copy of yourself, with your tools, that begins from nothing.")
     properties = task.spec.parameters["properties"]

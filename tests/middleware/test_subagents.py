@@ -420,6 +420,15 @@ async def test_the_model_sees_which_agents_there_are_and_the_timeout(tmp_path: P
     assert "- worker: Is worker.\n- writer: Is writer." in spec.description
 
 
+async def test_of_a_long_description_the_list_of_agents_has_the_beginning(tmp_path: Path) -> None:
+    system = cast({"boss": ["hello"]})
+    system.add_agent(name="wordy", description="w" * 100_000, prompt="wordy")
+    async with FamilyRuntime(system, tmp_path) as runtime:
+        boss = await runtime.create_thread("boss")
+        spec = next(spec for spec in (await boss.state()).tools if spec.name == "task")
+    assert f"- wordy: {'w' * 1_000}…\n" in spec.description
+
+
 async def test_an_agent_with_an_empty_list_has_no_task_tool(tmp_path: Path) -> None:
     alone: dict[str, Any] = {"boss": {"subagents": {"subagents": []}}}
     async with FamilyRuntime(cast({"boss": ["hello"], "worker": []}, config=alone), tmp_path) as runtime:
