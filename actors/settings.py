@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     """A whole blueprint of an agency, as JSON: its prompt, configuration, tools, schema, and so on."""
     blueprint_names: Count = 500
     """The tags of one blueprint, the tools and the middleware that it names, the agents in it: so many of each."""
-    blueprint_values: Count = 20_000
+    blueprint_values: Count = 50_000
     """The values in one blueprint: texts, numbers, lists and so on, in its configuration and everywhere."""
     blueprint_depth: Count = 50
     """How deep values of a blueprint stand inside of each other: agents that agents define, and all else."""
