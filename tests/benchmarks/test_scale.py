@@ -34,7 +34,7 @@ def test_twice_as_many_parts_go_twice_as_far() -> None:
 def test_an_idle_cluster_makes_a_thread_in_the_time_of_its_parts() -> None:
     load = simulate(COSTS, 0.01)
     syncs = COSTS.create_commits * COSTS.syncs_per_commit * COSTS.sync_ms
-    assert load.create_p50_ms == pytest.approx(COSTS.gateway_ms + COSTS.directory_ms + syncs)
+    assert load.create_p50_ms == pytest.approx(COSTS.gateway_ms + COSTS.agency_ms + COSTS.directory_ms + syncs)
 
 
 def test_queues_grow_with_the_load_and_without_end_once_a_part_has_more_than_it_can_do() -> None:
