@@ -80,7 +80,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.state.parsing = asyncio.Lock()
     app.state.shares = Shares(most_connections(settings), "requests at work")
     problems.install(app)
-    for each in (agencies, blueprints, providers, schedules, spending, overview, inbox, threads, files, shelves, live):
+    for each in (threads, live, agencies, blueprints, providers, schedules, spending, overview, inbox, files, shelves):
         app.include_router(each.router, dependencies=list(SCHEMES))
     for router in routers_of(system):
         app.include_router(router)
@@ -105,6 +105,6 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
 
 
 async def _document(request: Request, who: AnyPrincipal) -> dict[str, Any]:
-    app: FastAPI = request.app
+    document: dict[str, Any] = await asyncio.to_thread(request.app.openapi)  # making it takes seconds
     mounted = mount_path(request.scope)
-    return {**app.openapi(), "servers": [{"url": mounted}]} if mounted else app.openapi()
+    return {**document, "servers": [{"url": mounted}]} if mounted else document

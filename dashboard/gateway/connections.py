@@ -16,15 +16,14 @@ import asyncio
 import http
 from typing import Any, Literal
 
-import h11
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from agency.errors import Unavailable
+from agency.errors import InvalidInput, Unavailable
 from dashboard.gateway.metrics import CONNECTIONS_CLOSED
 from dashboard.gateway.problems import as_problem, problem
+from dashboard.gateway.requests_read import RequestReader
 from dashboard.gateway.upgrades import can_upgrade
 
 ACCEPTED_AT_ONCE = 8
@@ -84,8 +83,8 @@ class Connections:
         self._refused.discard(connection)
 
 
-class HttpConnection(H11Protocol):
-    """uvicorn's connection, with a place among the others and deadlines."""
+class HttpConnection(RequestReader):
+    """A connection with a place among the others and deadlines."""
 
     def __init__(self, places: Connections, **given: Any) -> None:
         super().__init__(**given)
@@ -117,9 +116,9 @@ class HttpConnection(H11Protocol):
         super().on_response_complete()
         self._look(began=False)
 
-    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+    def handle_websocket_upgrade(self) -> None:
         self._leave()
-        super().handle_websocket_upgrade(event)
+        super().handle_websocket_upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -140,17 +139,17 @@ class HttpConnection(H11Protocol):
         if self._waits == "answer":
             self._wait(None)
 
-    def _should_upgrade(self) -> bool:
+    def send_400_response(self, msg: str) -> None:
+        answered = self._reads == "body" and self.cycle.response_started
+        if not (self._at_work or answered):
+            self.transport.write(_as_bytes(problem(400, InvalidInput.code, msg)))
+        self._close()
+
+    def _can_upgrade(self) -> bool:
         """What is no whole request for a WebSocket is left to `guard`, which refuses it."""
-        return not self._refused and super()._should_upgrade() and can_upgrade(self.scope)
+        return not self._refused and super()._can_upgrade() and can_upgrade(self.scope)
 
     # What it waits for.
-
-    @property
-    def _asked(self) -> bool:
-        """Whether its client has made a request here."""
-        cycle: object = self.cycle  # None at first, whatever its type says
-        return cycle is not None
 
     def _look(self, *, began: bool) -> None:
         """What is it waiting for now? `began` if something has just come, which may be a part of a head."""
@@ -159,12 +158,12 @@ class HttpConnection(H11Protocol):
         if self.transport.is_closing():
             self._wait(None)
             self._abort_later()
-        elif self.conn.their_state is h11.IDLE:
-            self._wait("head" if began or not self._asked else "kept")
-        elif self.conn.their_state is h11.SEND_BODY:
+        elif self._at_work:
+            self._wait(None)
+        elif self._reads == "body":
             self._wait("body")
         else:
-            self._wait(None)
+            self._wait("head" if began or self._reads == "head" or not self._asked else "kept")
 
     def _wait(self, what: Waiting | None) -> None:
         if what == self._waits:

@@ -98,11 +98,13 @@ class EmbeddedGateway:
     async def _join(self) -> FastAPI:
         from dashboard.gateway.app import create_app
         from dashboard.gateway.joining import join
+        from dashboard.gateway.warm_up import rehearse
 
         installation, settings = _settings(self._system, self._given)
         if self._app is None:
             self._app = create_app(settings, self._system)
         self._app.state.cluster = await join(installation)
+        await rehearse(self._app)
         return self._app
 
     async def _leave(self) -> None:

@@ -36,6 +36,9 @@ QUIET = ("/healthz", "/metrics")
 SETTLE = "/settle/"
 """The address of a webhook goes on with a token, which is a secret and in no log line."""
 
+REHEARSAL = "agency.rehearsal"
+"""In the scope of a request that warms up the app: it is in no figure and no log line. No client can put it there."""
+
 METHODS = frozenset(http.HTTPMethod)
 
 _PATH = re.compile(r"/agency/(?P<agency>[\w-]+)(?:/agent/(?P<thread>[\w-]+))?")
@@ -152,7 +155,8 @@ class _CheckedRequest:
             else:
                 log.error("answer failed after its head was sent", exc_info=error)
         finally:
-            self._note(time.perf_counter() - began)
+            if REHEARSAL not in self._scope:
+                self._note(time.perf_counter() - began)
 
     def _check_announced(self) -> None:
         for name, value in self._scope["headers"]:

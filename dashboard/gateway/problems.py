@@ -6,6 +6,7 @@ a log id: a stack or a message might hold a secret.
 
 from __future__ import annotations
 
+import asyncio
 import http
 import math
 import re
@@ -176,7 +177,8 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
         error = errors.InvalidInput(f"{error}, and ids of agencies that were made here begin with {AGENCY_IDS}")
     answer = as_problem(error)
     if answer.status_code == 405:
-        answer.headers["Allow"] = ", ".join(_methods(request.app, path_in_app(request.scope)))
+        document = await asyncio.to_thread(request.app.openapi)
+        answer.headers["Allow"] = ", ".join(_methods(document, path_in_app(request.scope)))
     return answer
 
 
@@ -197,9 +199,9 @@ def _is_json(request: Request) -> bool:
     return empty or kind in UNSAID or kind == "application/json" or kind.endswith("+json")
 
 
-def _methods(app: FastAPI, path: str) -> list[str]:
+def _methods(document: Mapping[str, Any], path: str) -> list[str]:
     """The methods of an address. A route knows only its own, so this looks them up in the OpenAPI document."""
-    for template, methods in app.openapi()["paths"].items():
+    for template, methods in document["paths"].items():
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template.replace("{path}", ".+")), path):
             return sorted(method.upper() for method in methods)
     return ["GET"]

@@ -39,6 +39,7 @@ from dashboard.gateway.server_log import show_server_log
 from dashboard.gateway.server_socket import BACKLOG, url_of
 from dashboard.gateway.settings import GatewaySettings
 from dashboard.gateway.shares import most_connections
+from dashboard.gateway.warm_up import keep_what_is_loaded, rehearse
 
 log = structlog.get_logger(__name__)
 
@@ -112,8 +113,12 @@ class Gateway:
         """Join the installation, announce the gateway, and return when the installation has ended."""
         cluster: Cluster | None = None
         try:
+            rehearsing = asyncio.create_task(rehearse(self._app))
             cluster = await join(self._installation, self._note)
             self._app.state.cluster = cluster
+            await rehearsing
+            await rehearse(self._app)  # now as far as the installation
+            keep_what_is_loaded()
             url = url_of(self._kept.listening)
             with announce(self._installation.data_dir, self._kept.keeper, url):
                 self._kept.tell_ready()
