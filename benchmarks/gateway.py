@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from websockets.asyncio.client import ClientConnection, connect
+import psutil
 
 from actors import Cluster, Settings
+from benchmarks.plain_sockets import PlainSocket
 from dashboard.gateway.discovery import running_gateways
 
 SYSTEM = "benchmarks.actors:system"
@@ -94,7 +95,8 @@ async def gateway(folder: Path) -> AsyncIterator[tuple[str, int]]:
             if process.poll() is not None:
                 raise RuntimeError((folder / "log").read_text())
             await asyncio.sleep(0.1)
-        yield found[0].url, process.pid
+        (kept,) = psutil.Process(process.pid).children()
+        yield found[0].url, kept.pid
     finally:
         process.terminate()
         process.wait()
@@ -141,28 +143,28 @@ async def sockets(url: str, pid: int, cluster: Cluster) -> dict[str, float]:
     agency = await cluster.create_agency("bench")
     threads = [await agency.create_thread("clerk") for _ in range(THREADS)]
     before = rss_bytes(pid)
-    opened: list[ClientConnection] = []
+    opened: list[PlainSocket] = []
     began = time.perf_counter()
     for n in range(0, SOCKETS, AT_ONCE):
         paths = [f"/agency/{agency.id}/agent/{threads[i % THREADS].id}/ws" for i in range(n, n + AT_ONCE)]
         address = url.replace("http", "ws", 1)
-        opened += await asyncio.gather(*(connect(address + path, proxy=None, open_timeout=60) for path in paths))
+        some = [PlainSocket(address + path) for path in paths]
+        await asyncio.gather(*(one.connect() for one in some))
+        opened += some
     opening = time.perf_counter() - began
     grown = rss_bytes(pid) - before
-    lags: list[float] = []
-
-    async def follow(one: ClientConnection) -> None:
-        async for frame in one:
-            now, event = time.time(), json.loads(frame)
-            if event["type"] == "model.delta":
-                lags.append((now - float(event["data"]["delta"].split()[-1])) * 1000)
-            if event["type"] == "agent.completed":
-                return
-
+    following = [asyncio.create_task(one.until(b'"agent.completed"')) for one in opened]
     for thread in threads:
         await thread.invoke("stream")
-    await asyncio.gather(*(follow(one) for one in opened))
-    await asyncio.gather(*(one.close() for one in opened))
+    await asyncio.gather(*following)
+    for one in opened:
+        one.close()
+    events = [(came, json.loads(text)) for one in opened for came, text in one.texts]
+    lags = [
+        (came - float(event["data"]["delta"].split()[-1])) * 1000
+        for came, event in events
+        if event["type"] == "model.delta"
+    ]
     return {
         "sockets_opened_per_second": SOCKETS / opening,
         "socket_kb": grown / SOCKETS / 1_000,

@@ -173,6 +173,23 @@ class AgencySubscription:
         self._watcher.drop(self._feed, self)
 
     async def __aiter__(self) -> AsyncIterator[NumberedEvent]:
+        while True:
+            events, upto = await self._page()
+            for cursor, event in events:
+                self._after = cursor
+                yield cursor, event
+            self._after = max(upto, self._after or 0)
+
+    async def batches(self) -> AsyncIterator[list[NumberedEvent]]:
+        """The same, with what is there all at once."""
+        while True:
+            events, upto = await self._page()
+            self._after = max(upto, events[-1][0] if events else 0, self._after or 0)
+            if events:
+                yield events
+
+    async def _page(self) -> tuple[list[NumberedEvent], int]:
+        """The next events, and the cursor to go on after unless that is the last of them."""
         feed = self._feed
         while True:
             changed = feed.changed
@@ -183,16 +200,11 @@ class AgencySubscription:
                 continue
             if self._after < feed.start:
                 page = await self._watcher.catch_up(feed, self._after)
-                events, upto = page.events, page.upto
-            else:
-                events = feed.since(self._after, PAGE)
-                upto = self._after if events else feed.end
-            for cursor, event in events:
-                self._after = cursor
-                yield cursor, event
-            self._after = max(upto, self._after)
-            if not events and self._after >= feed.end:
-                await changed.wait()
+                return page.events, page.upto
+            if events := feed.since(self._after, PAGE):
+                return events, self._after
+            self._after = max(feed.end, self._after)
+            await changed.wait()
 
 
 class AgencyWatcher:

@@ -29,8 +29,9 @@ NumberedEvent = tuple[int, str]
 """An event as JSON, with its number in front: its seq, or its cursor among all events of its agency. Text that a model
 streams is not stored and has the number 0. With the number beside it, an event need not be parsed on its way."""
 
-Fed = tuple[int, tuple[NumberedEvent, ...]]
-"""What is new for one subscription: its number, and events with their seqs."""
+Fed = tuple[tuple[int, ...], tuple[NumberedEvent, ...]]
+"""What is new for subscriptions that were at the same place: their numbers, and events with their seqs. It is read,
+written as JSON and sent once, however many they are."""
 
 
 class FollowedThread(Protocol):
@@ -146,13 +147,13 @@ class Consumer:
         return FeedBatch(tuple(fed), gone)
 
     def _take_from(self, followed: _Followed, left: int, fed: list[Fed]) -> int:
-        """What is new in one thread for each of its readers; how many more events there may be. Readers at the same
-        position get the very same tuple, which is read, written as JSON and sent once, however many they are."""
-        taken: dict[ReadPosition, tuple[tuple[NumberedEvent, ...], ReadPosition]] = {}
+        """What is new in one thread for each of its readers; how many more events there may be."""
+        taken: dict[ReadPosition, tuple[list[int], tuple[NumberedEvent, ...], ReadPosition]] = {}
         for number, reader in list(followed.readers.items()):
             position = reader.position
             if position in taken:
-                events, there = taken[position]
+                numbers, _, there = taken[position]
+                numbers.append(number)
                 reader.move(there)
             elif left > 0:
                 found = reader.take(left)
@@ -161,12 +162,10 @@ class Consumer:
                     followed.readers[number] = followed.readers.pop(number)
                 left -= len(found)
                 events = tuple((event.seq or 0, event.model_dump_json()) for event in found)
-                taken[position] = events, reader.position
+                taken[position] = [number], events, reader.position
             else:
                 self._fresh[followed.thread] = None
-                continue
-            if events:
-                fed.append((number, events))
+        fed += [(tuple(numbers), events) for numbers, events, _ in taken.values() if events]
         return left
 
     def _note(self, thread: FollowedThread) -> None:

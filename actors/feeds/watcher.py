@@ -14,6 +14,7 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import lru_cache
 
 from pydantic_core import from_json, to_json
 from ray.exceptions import RayError
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 
 BUFFER = 2_000
 """Events kept for a subscriber that does not take them."""
+
+AT_ONCE = 100
+"""So many of them are a batch."""
 
 RETRIES = Backoff(0.05, 2.0)
 
@@ -81,23 +85,35 @@ class Subscription:
         while True:
             while self._buffer:
                 yield self._buffer.popleft()
-            if self._error is not None:
-                raise self._error
-            if self._detached:
-                self._detached = False
-                self._watcher.attach(self)
-            self._arrived.clear()
-            await self._arrived.wait()
+            await self._more()
+
+    async def batches(self) -> AsyncIterator[list[NumberedEvent]]:
+        """The same, with what has come in by then all at once."""
+        while True:
+            while self._buffer:
+                yield [self._buffer.popleft() for _ in range(min(len(self._buffer), AT_ONCE))]
+            await self._more()
+
+    async def _more(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._detached:
+            self._detached = False
+            self._watcher.attach(self)
+        self._arrived.clear()
+        await self._arrived.wait()
 
 
-def joined(text: str, more: str) -> list[str]:
-    """Two deltas as one, if they follow each other: a reader that is behind gets fewer and longer ones."""
+@lru_cache(maxsize=256)
+def joined(text: str, more: str) -> tuple[str, ...]:
+    """Two deltas as one, if they follow each other: a reader that is behind gets fewer and longer ones. If one of a
+    thread's is behind, many are, with the same text."""
     first, second = from_json(text), from_json(more)
     one, two = first["data"], second["data"]
     if one["runId"] != two["runId"] or one["offset"] + len(one["delta"]) != two["offset"]:
-        return [text, more]
+        return text, more
     second["data"] = {**one, "delta": one["delta"] + two["delta"]}
-    return [to_json(second).decode()]
+    return (to_json(second).decode(),)
 
 
 class _HostPulls:
@@ -108,6 +124,11 @@ class _HostPulls:
         self.host = host
         self.followed: dict[int, tuple[Subscription, int]] = {}
         """Each with the activation at which it was found."""
+        self.pulling = False
+        self.untold: dict[int, tuple[Address, int] | None] = {}
+        """Who begins to follow what after which seq, and who ends it, as far as the host has not been told."""
+        self.told: asyncio.Future[None] | None = None
+        """When the host knows what it was last told."""
 
 
 class Watcher:
@@ -165,9 +186,8 @@ class Watcher:
                     return
                 pulls = self._pulls_from(location.host, host)
                 pulls.followed[subscription.number] = (subscription, location.activation)
-                wanted = {subscription.number: (subscription.address, subscription.after)}
                 try:
-                    await host.follow.remote(self._name, wanted)
+                    await self._tell(pulls, subscription.number, (subscription.address, subscription.after))
                 except RayError:
                     self._caller.forget_host(location.host)
                     if pulls.followed.pop(subscription.number, None) is None:
@@ -184,14 +204,26 @@ class Watcher:
         for pulls in list(self._pulls.values()):
             if pulls.followed.pop(subscription.number, None) is not None:
                 with suppress(RayError):
-                    await pulls.host.follow.remote(self._name, {subscription.number: None})
+                    await self._tell(pulls, subscription.number, None)
 
     def _pulls_from(self, name: str, host: Handle) -> _HostPulls:
         pulls = self._pulls.get(name)
         if pulls is None:
             pulls = self._pulls[name] = _HostPulls(name, host)
-            self._background.go(self._pull(pulls))
         return pulls
+
+    async def _tell(self, pulls: _HostPulls, number: int, wanted: tuple[Address, int] | None) -> None:
+        """Tell a host of what has changed, together with all else that changes in the same turn of the loop."""
+        pulls.untold[number] = wanted
+        await asyncio.sleep(0)
+        if pulls.untold:
+            changes, pulls.untold = pulls.untold, {}
+            pulls.told = asyncio.ensure_future(pulls.host.follow.remote(self._name, changes))
+            if not pulls.pulling:  # by now, because a host knows only who has told it something
+                pulls.pulling = True
+                self._background.go(self._pull(pulls))
+        assert pulls.told is not None
+        await asyncio.shield(pulls.told)
 
     async def _pull(self, pulls: _HostPulls) -> None:
         """Pull from a host while anything is followed there and the host lives."""
@@ -211,9 +243,10 @@ class Watcher:
             self._background.go(self._attach(subscription, activation))
 
     def _hand_out(self, pulls: _HostPulls, batch: FeedBatch) -> None:
-        for number, events in batch.fed:
-            if (known := pulls.followed.get(number)) is not None and not known[0].feed(events):
-                self._move(pulls, number)
+        for numbers, events in batch.fed:
+            for number in numbers:
+                if (known := pulls.followed.get(number)) is not None and not known[0].feed(events):
+                    self._move(pulls, number)
         for number in batch.gone:
             self._move(pulls, number)
 

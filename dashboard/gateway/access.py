@@ -178,6 +178,11 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
     return joined
 
 
+async def joined_cluster(connection: HTTPConnection) -> Cluster:
+    """The same as a dependency. FastAPI calls those that are no coroutines in a thread, for each request."""
+    return cluster_of(connection)
+
+
 async def principal_of(connection: HTTPConnection) -> Principal:
     """Who is asking, by a credential in a header; a ticket is none."""
     known: Principal | None = connection.scope.get(VOUCHED) or connection.scope.get(CALLER)
@@ -271,7 +276,7 @@ def _calls(dependant: Dependant) -> Iterator[Callable[..., object]]:
 SCHEMES = (Security(_bearer), Security(_header))
 """For the OpenAPI document: either of them. Live feeds also accept a ticket as `?ticket=`."""
 
-TheCluster = Annotated[Cluster, Depends(cluster_of)]
+TheCluster = Annotated[Cluster, Depends(joined_cluster)]
 Viewer = Depends(may("viewer"))
 Operator = Depends(may("operator"))
 Admin = Depends(may("admin"))

@@ -18,9 +18,11 @@ from typing import Any, Literal
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from agency.errors import InvalidInput, Unavailable
+from dashboard.gateway.frames import FRAMES
 from dashboard.gateway.metrics import CONNECTIONS_CLOSED
 from dashboard.gateway.problems import as_problem, problem
 from dashboard.gateway.requests_read import RequestReader
@@ -288,13 +290,21 @@ class HttpConnection(RequestReader):
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, which is gone soon after its application has ended, whether or not its client reads."""
+    """uvicorn's WebSocket, which takes frames as they are, and is gone soon after its application has ended, whether or
+    not its client reads."""
 
     async def run_asgi(self) -> None:
+        self.scope["extensions"] = {**(self.scope["extensions"] or {}), FRAMES: {"write": self.write_frames}}
         try:
             await super().run_asgi()
         finally:
             self.loop.call_later(self.close_timeout + CLOSE_SECONDS, self.transport.abort)
+
+    async def write_frames(self, frames: bytes) -> None:
+        await self.writable.wait()
+        if self.close_sent or self.disconnected:
+            raise WebSocketDisconnect
+        self.transport.write(frames)
 
 
 def _full() -> Response:

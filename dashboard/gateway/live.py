@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Protocol
@@ -20,10 +20,12 @@ from starlette.types import Message, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agency.errors import AgencyError, Damaged, NotFound, RateLimited
+from dashboard.gateway.frames import send_texts
 from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
 from dashboard.gateway.problems import told_by
+from dashboard.gateway.questions import Questions
 from dashboard.gateway.shares import Shares
-from dashboard.gateway.streaming import PatientStream
+from dashboard.gateway.streaming import PatientStream, gathered
 
 GONE, REVOKED, TOO_SLOW, DAMAGED, RESTART = 4404, 4401, 4408, 4503, 1012
 """Why a socket is closed: the thread or agency was deleted; the key was revoked; it did not read; its file is damaged;
@@ -35,6 +37,8 @@ CLOSE_SECONDS = 1.0
 STREAM = "text/event-stream"
 
 StillValid = Callable[[], Awaitable[bool]]
+Batch = Sequence[tuple[int, str]]
+"""Events that came together, at least one."""
 
 
 class EventSource(Protocol):
@@ -44,7 +48,7 @@ class EventSource(Protocol):
     client cannot come back to it. Iterating again continues where the iteration before stopped.
     """
 
-    def __aiter__(self) -> AsyncIterator[tuple[int, str]]: ...
+    def batches(self) -> AsyncIterator[Batch]: ...
 
     def close(self) -> None: ...
 
@@ -57,6 +61,8 @@ class LiveConnections:
         self._most = most
         self._open = 0
         self._shares = Shares(most, "live connections")
+        self.latest: Questions[int] = Questions()
+        """What the number of the latest event is, which each socket asks before it opens."""
         self.beat = beat
         self.slow = slow
 
@@ -78,18 +84,18 @@ class LiveConnections:
         OPEN_FEEDS.set(self._open)
 
 
-async def _beating(source: EventSource, seconds: float) -> AsyncIterator[tuple[int, str] | None]:
-    """The events of a source, and None whenever it has given none for so many seconds."""
-    events = aiter(source)
+async def _beating(source: EventSource, seconds: float) -> AsyncIterator[Batch]:
+    """The batches of a source, and an empty one whenever it has given none for so many seconds."""
+    batches = source.batches()
     while True:
         try:
             async with asyncio.timeout(seconds):
-                event = await anext(events)
+                batch = await anext(batches)
         except TimeoutError:
-            events = aiter(source)  # the timeout has ended the old one; the new one continues where it was
-            yield None
+            batches = source.batches()  # the timeout has ended the old one; the new one continues where it was
+            yield ()
         else:
-            yield event
+            yield batch
 
 
 class _KeyCheck:
@@ -180,15 +186,12 @@ async def _send(
     since = _now()
     key = _KeyCheck(still_valid, connections.beat)
     try:
-        async for event in _beating(source, connections.beat):
+        async for batch in _beating(source, connections.beat):
             if not await key.passes():
                 return REVOKED, "the key was revoked"
-            if event is None:
-                continue  # a socket's sign of life are the server's WebSocket pings
-            _, text = event
-            async with asyncio.timeout(connections.slow):
-                await websocket.send_text(text)
-            _measure(text, since)
+            if batch:  # else nothing: a socket's sign of life are the server's WebSocket pings
+                await send_texts(websocket, (text for _, text in batch), connections.slow)
+                _measure(batch, since)
     except TimeoutError:
         return TOO_SLOW, "too slow: come back with the number of the last event that you have"
     except NotFound as error:
@@ -208,35 +211,41 @@ async def _read(websocket: WebSocket) -> None:
 
 async def _as_sent_events(
     source: EventSource, connections: LiveConnections, still_valid: StillValid
-) -> AsyncIterator[str]:
+) -> AsyncIterator[str | bytes]:
     since = _now()
     key = _KeyCheck(still_valid, connections.beat)
     yield "retry: 1000\n\n"
     try:
-        async for event in _beating(source, connections.beat):
+        async for batch in _beating(source, connections.beat):
             if not await key.passes():
                 return
-            if event is None:
+            if not batch:
                 yield ": the line is alive\n\n"
                 continue
-            number, text = event
-            yield f"id: {number}\ndata: {text}\n\n" if number else f"data: {text}\n\n"
-            _measure(text, since)
+            for piece in gathered(map(_as_sent_event, batch)):
+                yield piece
+            _measure(batch, since)
     except Damaged:
         yield f"retry: 60000\n: {DAMAGED_TOLD}\n\n"
     except AgencyError:
         return
 
 
+def _as_sent_event(event: tuple[int, str]) -> bytes:
+    number, text = event
+    return (f"id: {number}\ndata: {text}\n\n" if number else f"data: {text}\n\n").encode()
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _measure(event: str, since: str) -> None:
-    """Record how long an event took to get here, if it happened while the client was connected.
+def _measure(batch: Batch, since: str) -> None:
+    """Record how long the first event of a batch took to get here, if it happened while the client was connected.
 
     `ts` stands near the beginning of the JSON, so this costs far less than parsing.
     """
+    _, event = batch[0]
     start = event.find('"ts":"') + 6
     happened = event[start : event.find('"', start)]
     if happened[:23] >= since[:23]:

@@ -40,7 +40,7 @@ class PatientStream(StreamingResponse):
 
 def whole(model: BaseModel, request: Request) -> Response:
     """The answer with one thing that can be long, as JSON."""
-    return _answer(_gathered(_json(model, DEPTH)), request, {"Content-Type": "application/json"})
+    return _answer(gathered(_json(model, DEPTH)), request, {"Content-Type": "application/json"})
 
 
 def content_of(content: bytes, request: Request, headers: Mapping[str, str]) -> Response:
@@ -64,16 +64,18 @@ async def _giving_way(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-def _gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
+def gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Small parts together, so that each piece is worth sending."""
-    gathered = bytearray()
+    piece: list[bytes] = []
+    length = 0
     for part in parts:
-        gathered += part
-        if len(gathered) >= PIECE_BYTES:
-            yield bytes(gathered)
-            gathered.clear()
-    if gathered:
-        yield bytes(gathered)
+        piece.append(part)
+        length += len(part)
+        if length >= PIECE_BYTES:
+            yield b"".join(piece)
+            piece, length = [], 0
+    if piece:
+        yield b"".join(piece)
 
 
 def _json(value: object, depth: int) -> Iterator[bytes]:

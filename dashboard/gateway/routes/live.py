@@ -16,7 +16,7 @@ from fastapi import APIRouter, Header, Query, Request, WebSocket
 from pydantic import Field
 from starlette.responses import Response
 
-from actors import Cluster
+from actors import Cluster, ThreadHandle
 from actors.address import Address
 from agency.api import bodies as api
 from agency.errors import AgencyError, InvalidInput, NotFound
@@ -160,7 +160,7 @@ async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) ->
     async def subscribe(cluster: Cluster) -> EventSource:
         thread, after = cluster.thread(agency_id, thread_id), _after(websocket)
         if after is None:
-            after = (await thread.info()).seq
+            after = await _connections(websocket).latest.ask(thread.address, partial(_seq, thread))
         else:
             await thread.metadata()
         return cluster.subscribe(Address(agency_id, thread_id), after)
@@ -173,7 +173,8 @@ async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
     """Events of an agency's threads as they happen; with `?after=`, first all that are stored after that cursor."""
 
     async def subscribe(cluster: Cluster) -> EventSource:
-        after, latest = _after(websocket), await cluster.agency(agency_id).cursor()
+        agency, after = cluster.agency(agency_id), _after(websocket)
+        latest = await _connections(websocket).latest.ask(agency_id, agency.cursor)
         return cluster.subscribe_agency(agency_id, latest if after is None else after)
 
     await _serve(websocket, agency_id, subscribe)
@@ -185,7 +186,7 @@ async def no_socket(websocket: WebSocket, path: str) -> None:
 
 
 async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Awaitable[EventSource]]) -> None:
-    connections: LiveConnections = websocket.app.state.live_connections
+    connections = _connections(websocket)
     try:
         check_caller(websocket)
         who = await follower_of(websocket)
@@ -196,6 +197,15 @@ async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Clus
             log.info("socket closed", path=websocket.url.path, why=why, **websocket.path_params)
     except AgencyError as error:
         await websocket.send_denial_response(as_problem(error))
+
+
+def _connections(websocket: WebSocket) -> LiveConnections:
+    connections: LiveConnections = websocket.app.state.live_connections
+    return connections
+
+
+async def _seq(thread: ThreadHandle) -> int:
+    return (await thread.info()).seq
 
 
 def _after(websocket: WebSocket) -> int | None:
