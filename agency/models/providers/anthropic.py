@@ -339,11 +339,12 @@ class _Block:
     text: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
 
-    def add(self, delta: Json, on_delta: OnDelta) -> None:
+    def add(self, delta: Json, said: list[str]) -> None:
+        """Take a piece in; `said` gets what it says to the user."""
         match delta["type"]:
             case "text_delta":
                 self.text.append(delta["text"])
-                on_delta(delta["text"])
+                said.append(delta["text"])
             case "input_json_delta":
                 self.text.append(delta["partial_json"])
             case "thinking_delta":
@@ -381,10 +382,11 @@ async def _read(
     counts: dict[str, int] = {}
     stop = None
     async for events in stream:
+        said: list[str] = []
         for event in events:
             match event.get("type"):
                 case "content_block_delta":
-                    blocks[event["index"]].add(event["delta"], on_delta)
+                    blocks[event["index"]].add(event["delta"], said)
                 case "message_start":
                     counts |= _counts(event["message"].get("usage"))
                     exchange.usage = _usage(counts)
@@ -394,6 +396,8 @@ async def _read(
                     counts |= _counts(event.get("usage"))
                     exchange.usage = _usage(counts)
                     stop = event["delta"].get("stop_reason") or stop
+        if said:
+            on_delta("".join(said))
     return None if stop is None else _reply(list(blocks.values()), _usage(counts), stop, model, exchange.request_id)
 
 

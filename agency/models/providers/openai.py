@@ -369,6 +369,7 @@ async def _read(
     text: list[str] = []
     calls, thoughts, finished = _Calls(), _Thoughts(), None
     async for chunks in stream:
+        before = len(text)
         for chunk in chunks:
             if (counted := chunk.get("usage")) is not None:
                 exchange.usage = _usage(counted)
@@ -380,11 +381,12 @@ async def _read(
                 refusal = delta.get("refusal")
                 if said := delta.get("content") or refusal:
                     text.append(said)
-                    on_delta(said)
                 exchange.refused = exchange.refused or bool(refusal)
                 for piece in delta.get("tool_calls") or ():
                     calls.add(piece)
                 thoughts.add(delta)
+        if len(text) > before:
+            on_delta("".join(text[before:]))
     if finished is None:
         return None
     made, thought = calls.whole(), thoughts.whole()
