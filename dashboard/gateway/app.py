@@ -80,7 +80,7 @@ def create_app(settings: GatewaySettings, system: AgentSystem | None = None) -> 
     app.state.parsing = asyncio.Lock()
     app.state.shares = Shares(most_connections(settings), "requests at work")
     problems.install(app)
-    for each in (threads, live, agencies, blueprints, providers, schedules, spending, overview, inbox, files, shelves):
+    for each in (live, threads, agencies, blueprints, providers, schedules, spending, overview, inbox, files, shelves):
         app.include_router(each.router, dependencies=list(SCHEMES))
     for router in routers_of(system):
         app.include_router(router)

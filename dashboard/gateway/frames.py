@@ -6,12 +6,12 @@ So a socket of our own server says in its scope how to write frames; with any ot
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import lru_cache
 
 from starlette.websockets import WebSocket
 
+from dashboard.gateway.patience import Patience
 from dashboard.gateway.streaming import gathered
 
 FRAMES = "agency.frames"
@@ -27,16 +27,16 @@ _WHOLE_TEXT = 0x81
 _LENGTH_IN_2, _LENGTH_IN_8 = 126, 127
 
 
-async def send_texts(websocket: WebSocket, texts: Iterable[str], slow: float) -> None:
+async def send_texts(websocket: WebSocket, texts: Iterable[str], patience: Patience) -> None:
     """Send texts, each as a message. The client may take only so long for each piece."""
     write: Write | None = (websocket.scope.get("extensions") or {}).get(FRAMES, {}).get("write")
     if write is None:
         for text in texts:
-            async with asyncio.timeout(slow):
+            with patience:
                 await websocket.send_text(text)
         return
     for piece in gathered(_frames(texts)):
-        async with asyncio.timeout(slow):
+        with patience:
             await write(piece)
 
 

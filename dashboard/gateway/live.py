@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from agency.errors import AgencyError, Damaged, NotFound, RateLimited
 from dashboard.gateway.frames import send_texts
 from dashboard.gateway.metrics import FEED_LAG, OPEN_FEEDS
+from dashboard.gateway.patience import Patience
 from dashboard.gateway.problems import told_by
 from dashboard.gateway.questions import Questions
 from dashboard.gateway.shares import Shares
@@ -87,15 +88,16 @@ class LiveConnections:
 async def _beating(source: EventSource, seconds: float) -> AsyncIterator[Batch]:
     """The batches of a source, and an empty one whenever it has given none for so many seconds."""
     batches = source.batches()
-    while True:
-        try:
-            async with asyncio.timeout(seconds):
-                batch = await anext(batches)
-        except TimeoutError:
-            batches = source.batches()  # the timeout has ended the old one; the new one continues where it was
-            yield ()
-        else:
-            yield batch
+    with closing(Patience(seconds)) as patience:
+        while True:
+            try:
+                with patience:
+                    batch = await anext(batches)
+            except TimeoutError:
+                batches = source.batches()  # the timeout has ended the old one; the new one continues where it was
+                yield ()
+            else:
+                yield batch
 
 
 class _KeyCheck:
@@ -185,12 +187,13 @@ async def _send(
     """Send until that is no longer possible: the code to close the socket with, and the reason."""
     since = _now()
     key = _KeyCheck(still_valid, connections.beat)
+    patience = Patience(connections.slow)
     try:
         async for batch in _beating(source, connections.beat):
             if not await key.passes():
                 return REVOKED, "the key was revoked"
             if batch:  # else nothing: a socket's sign of life are the server's WebSocket pings
-                await send_texts(websocket, (text for _, text in batch), connections.slow)
+                await send_texts(websocket, (text for _, text in batch), patience)
                 _measure(batch, since)
     except TimeoutError:
         return TOO_SLOW, "too slow: come back with the number of the last event that you have"
@@ -200,6 +203,8 @@ async def _send(
         return DAMAGED, DAMAGED_TOLD
     except (AgencyError, WebSocketDisconnect):
         pass
+    finally:
+        patience.close()
     return RESTART, "come back with the number of the last event that you have"
 
 
