@@ -15,6 +15,7 @@ import structlog
 from fastapi import APIRouter, Header, Query, Request, WebSocket
 from pydantic import Field
 from starlette.responses import Response
+from starlette.websockets import WebSocketDisconnect
 
 from actors import Cluster, ThreadHandle
 from actors.address import Address
@@ -197,6 +198,8 @@ async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Clus
             log.info("socket closed", path=websocket.url.path, why=why, **websocket.path_params)
     except AgencyError as error:
         await websocket.send_denial_response(as_problem(error))
+    except WebSocketDisconnect:
+        return  # it has left before its socket was open
 
 
 def _connections(websocket: WebSocket) -> LiveConnections:
