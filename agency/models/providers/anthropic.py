@@ -46,8 +46,7 @@ from agency.turn.effects import ModelReply, ReplyStop
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic import AsyncAnthropic, AsyncStream
-    from anthropic.types import RawMessageStreamEvent
+    from anthropic import AsyncAnthropic
 
 MAX_TOKENS = 32_000
 """The API wants a limit, for thinking and answer together. Every current model allows this one."""
@@ -108,8 +107,6 @@ class Messages:
         return (client.api_key, client.auth_token)
 
     def http(self, request: ModelRequest) -> HttpRequest:
-        body = _body(request, self._entry, f"{self._account.provider}:{request.model}")
-        more = body.pop("extra_body", {})
         key = key_in(self._entry, self.key_variable)
         return HttpRequest(
             url=f"{address_of(self._entry, self.address_variable, ADDRESSES['anthropic'])}/v1/messages",
@@ -119,7 +116,7 @@ class Messages:
                 **({} if key is None else {"x-api-key": key}),
                 **shown_headers(self._entry.headers),
             },
-            body={**body, **more, "stream": True},
+            body=_body(request, self._entry, f"{self._account.provider}:{request.model}"),
         )
 
     async def ask(
@@ -130,7 +127,13 @@ class Messages:
         model = f"{self._account.provider}:{request.model}"
         body = _body(request, self._entry, model)
         try:
-            stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(stream=True, **body)
+            stream = await client.post(  # from an object, the SDK would make several others before it has the bytes
+                "/v1/messages",
+                content=to_json(body),
+                cast_to=anthropic.types.Message,
+                stream=True,
+                stream_cls=anthropic.AsyncStream[anthropic.types.RawMessageStreamEvent],
+            )
         except anthropic.BadRequestError as error:
             if error.error_code is None and await _is_too_long(client, body):
                 message = f"the conversation is too long for {model}"
@@ -193,7 +196,7 @@ def _body(request: ModelRequest, entry: Provider, model: str) -> Json:
     body |= {name: value for name, value in entry.sent_body.items() if name in body}
     sent = {name: value for name, value in body.items() if value is not None}
     more = {name: value for name, value in entry.sent_body.items() if name not in body and value is not None}
-    return {**sent, "extra_body": more} if more else sent
+    return {**sent, **more, "stream": True}
 
 
 def _tool(tool: ToolSpec) -> Json:
