@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import suppress
 
 from fastapi import FastAPI
 from starlette.types import Message, Scope
@@ -30,9 +31,15 @@ REHEARSED = (
 )
 
 
+LONGEST = 5.0
+"""Seconds after which the gateway is ready without it: the installation may have much to do."""
+
+
 async def rehearse(app: FastAPI) -> None:
-    for method, path, body in REHEARSED:
-        await _ask(app, method, path, body)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST):
+            for method, path, body in REHEARSED:
+                await _ask(app, method, path, body)
 
 
 def keep_what_is_loaded() -> None:
