@@ -19,10 +19,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import ceil, inf
-from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
-BEGIN, END = "<!-- made by `python -m benchmarks.scale --write` -->", "<!-- until here -->"
+from benchmarks import pages
+
+PAGE = pages.ROOT / "docs" / "scale.md"
 
 RATES = (25, 50, 100, 200, 400, 800, 1_600, 3_200)
 THREADS = 3_000
@@ -217,12 +217,6 @@ def report(costs: Costs) -> str:
     return "\n\n".join(f"**{name}.** {limits(each)}\n\n{table(each)}" for name, each in scenarios(costs).items())
 
 
-def written(page: str, tables: str) -> str:
-    """The page with these tables between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{rest.partition(END)[2]}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
@@ -234,7 +228,7 @@ def main() -> None:
     costs = Costs(**{field.name: getattr(options, field.name) for field in fields(Costs)})
     print(report(costs))
     if options.write:
-        PAGE.write_text(written(PAGE.read_text(), report(costs)))
+        pages.write(PAGE, "scale", report(costs))
     if options.json:
         stops = {f"{name}_stops_at_threads_per_s": round(rate, 1) for name, rate in stops_at(costs).items()}
         print(json.dumps({**asdict(costs), **stops}))

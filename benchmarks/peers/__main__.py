@@ -7,7 +7,7 @@
 - `resume`: runs at work, every process killed, the same command again: how many runs complete by themselves.
 
 Peers are installed at first use, pinned, each in an environment of its own (`environments.py`). The figures go
-to `benchmarks/results`, as JSON, a table and a picture; a part alone renews its own figures there. `--json` prints
+to `benchmarks/results`, the manual and the README; a part alone renews its own figures there. `--json` prints
 one object as the last line.
 """
 
@@ -30,7 +30,7 @@ def main() -> None:
     for part, measure in PARTS.items():
         if options.only in (None, part):
             part_found = {name: round(value, 3) for name, value in measure().items()}
-            results.keep(part_found)
+            results.publish(results.keep(part_found))
             found |= part_found
     print(results.table(found))
     if options.json:

@@ -1,4 +1,7 @@
-"""What was measured, kept in `benchmarks/results`: as JSON, as a table for people, and as a picture of the ratios."""
+"""What was measured, kept in `benchmarks/results`: as JSON, as tables for people, and as a picture of the ratios.
+
+The tables are also in the manual, and the README has a few of the figures.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import json
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from benchmarks import pages
 from benchmarks.peers.environments import peers, version_of
 
-FOLDER = Path(__file__).parents[1] / "results"
+FOLDER = pages.ROOT / "benchmarks" / "results"
+MANUAL, README = pages.ROOT / "docs" / "figures.md", pages.ROOT / "README.md"
 
 Figures = dict[str, float]
 
@@ -25,6 +30,11 @@ def keep(found: Figures, folder: Path = FOLDER) -> Figures:
     (folder / "peers.md").write_text(table(known) + "\n")
     (folder / "peers.svg").write_text(picture(known) + "\n")
     return known
+
+
+def publish(known: Figures) -> None:
+    pages.write(MANUAL, "peers", table(known))
+    pages.write(README, "peers", short(known))
 
 
 def table(figures: Figures) -> str:
@@ -111,6 +121,49 @@ def resume_table(figures: Figures) -> str:
 
 def _after(seconds: float) -> str:
     return f"{seconds:.0f} s after the kill" if seconds else ""
+
+
+SHORT = {
+    "speedup_round_trip": (
+        "a durable round trip, with planning, files and subagents",
+        "{ours_stock_round_trip_ms:.2f} ms",
+        "deepagents, SQLite saver: {deepagents_round_trip_ms:.1f} ms",
+    ),
+    "speedup_200_agents": (
+        "200 such agents at once",
+        "{ours_stock_round_trips_per_s_200:,.0f} round trips/s",
+        "deepagents, SQLite saver: {deepagents_round_trips_per_s_200:,.0f}",
+    ),
+    "speedup_round_trip_pydantic_ai_dbos": (
+        "a durable round trip, without them",
+        "{ours_round_trip_ms:.2f} ms",
+        "pydantic-ai, DBOS on SQLite: {pydantic_ai_dbos_round_trip_ms:.1f} ms",
+    ),
+    "http_runs_per_s_ratio_at_50": (
+        "runs of five tool calls over HTTP, 50 at once",
+        "{ours_http_runs_per_s_at_50:.0f} a second, p99 {ours_http_p99_ms_at_50:,.0f} ms",
+        "Agno AgentOS, SQLite: {agno_http_runs_per_s_at_50:.0f} a second, p99 {agno_http_p99_ms_at_50:,.0f} ms",
+    ),
+    "agno_pss_mb_idle": (
+        "memory of the idle server",
+        "{ours_pss_mb_idle:,.0f} MB",
+        "Agno AgentOS: {agno_pss_mb_idle:,.0f} MB",
+    ),
+    "resume_runs": (
+        "{resume_runs:.0f} runs at work, every process killed, started again",
+        "{ours_resumed:.0f} complete by themselves",
+        "Agno AgentOS: {agno_resumed:.0f}",
+    ),
+}
+"""What the README says, as far as it was measured."""
+
+
+def short(figures: Figures) -> str:
+    measured = [lines for key, lines in SHORT.items() if key in figures]
+    return rows(
+        ("beside others, in the same run", "ours", ""),
+        *(tuple(line.format_map(figures) for line in lines) for lines in measured),
+    )
 
 
 RATIOS = {

@@ -13,6 +13,7 @@ import aiohttp
 import openai
 import pytest
 
+from benchmarks import pages
 from benchmarks.peers import in_process, results, resume
 from benchmarks.peers.environments import REQUIREMENTS, folder_of, peers, version_of
 from benchmarks.peers.in_process import Contender, started
@@ -122,6 +123,27 @@ def test_figures_become_a_table_and_a_picture(tmp_path: Path) -> None:
     picture = ElementTree.fromstring((tmp_path / "peers.svg").read_text())
     texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert texts.count("7.0×") == len(results.RATIOS)
+
+
+def test_the_manual_and_the_readme_have_what_was_measured() -> None:
+    known = json.loads((results.FOLDER / "peers.json").read_text())
+    for page, text in ((results.MANUAL, results.table(known)), (results.README, results.short(known))):
+        assert pages.written(page.read_text(), "peers", text) == page.read_text()
+
+
+def test_the_readme_says_only_what_was_measured() -> None:
+    assert results.short(figures()).count("\n") == len(results.SHORT) + 1
+    assert results.short({"resume_runs": 20, "ours_resumed": 20, "agno_resumed": 0}).splitlines()[2:] == [
+        "| 20 runs at work, every process killed, started again | 20 complete by themselves | Agno AgentOS: 0 |"
+    ]
+
+
+def test_a_page_without_a_place_for_figures_is_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n")
+    with pytest.raises(ValueError, match="has no place"):
+        pages.write(page, "peers", "figures")
+    assert page.read_text() == "# A page\n"
 
 
 def test_speedups_are_against_the_like_of_each_peer() -> None:

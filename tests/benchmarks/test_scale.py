@@ -7,14 +7,15 @@ from math import inf
 
 import pytest
 
-from benchmarks.scale import PAGE, Costs, report, simulate, stops_at, written
+from benchmarks.pages import written
+from benchmarks.scale import PAGE, Costs, report, simulate, stops_at
 
 COSTS = Costs()
 
 
 def test_the_manual_has_the_tables_of_these_costs() -> None:
     page = PAGE.read_text()
-    assert written(page, report(COSTS)) == page, "run `python -m benchmarks.scale --write`"
+    assert written(page, "scale", report(COSTS)) == page, "run `python -m benchmarks.scale --write`"
 
 
 def test_a_part_stops_where_its_work_takes_four_fifths_of_the_time() -> None:
