@@ -50,7 +50,7 @@ async def compare() -> dict[str, float]:
         folders = [Path(name) / each for each in ("ours", "agno")]
         for folder in folders:
             folder.mkdir()
-        servers: list[Server] = [Ours(folders[0], model), Agno(folders[1], model)]
+        servers: list[Server] = [Ours(folders[0], model), Agno(folders[1], model, checkpoints=True)]
         for folder, server in zip(folders, servers, strict=True):
             async with session() as http:
                 completed, seconds = await resumed(server, http)

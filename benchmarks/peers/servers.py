@@ -201,9 +201,13 @@ class Agno(Server):
 
     _health = "/health"
 
+    def __init__(self, folder: Path, model: str, *, checkpoints: bool = False) -> None:
+        super().__init__(folder, model)
+        self._words = ["checkpoints"] if checkpoints else []
+
     def _command(self) -> list[str]:
         module = [str(python_of("agno")), "-m", "benchmarks.peers.programs.agno"]
-        return [*module, str(self._data()), str(self.port), self.model]
+        return [*module, str(self._data()), str(self.port), self.model, *self._words]
 
     def _data(self) -> Path:
         return self.folder

@@ -1,12 +1,13 @@
-"""Agno's AgentOS over HTTP, with SQLite. Arguments: a folder, a port, the model's address.
+"""Agno's AgentOS over HTTP, with SQLite. Arguments: a folder, a port, the model's address; maybe `checkpoints`.
 
-Its durable queue needs Postgres or Redis, so on SQLite runs in the background are as durable as they come.
+With that word it stores a run after each batch of tools, else at its end. Its durable queue needs Postgres or Redis.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import uvicorn
 from agno.agent import Agent
@@ -21,7 +22,7 @@ async def look_up(order: str) -> str:
 
 
 def main() -> None:
-    folder, port, address = sys.argv[1:]
+    folder, port, address, *words = sys.argv[1:]
     db = SqliteDb(db_file=str(Path(folder) / "agno.db"))
     agent = Agent(
         id="clerk",
@@ -32,7 +33,8 @@ def main() -> None:
         db=db,
         telemetry=False,
     )
-    app = AgentOS(agents=[agent], db=db, telemetry=False, checkpoint="tool-batch").get_app()
+    checkpoint: Literal["tool-batch"] | None = "tool-batch" if "checkpoints" in words else None
+    app = AgentOS(agents=[agent], db=db, telemetry=False, checkpoint=checkpoint).get_app()
     uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="error", access_log=False)
 
 
