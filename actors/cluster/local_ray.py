@@ -215,10 +215,9 @@ def _start(settings: Settings, withheld: Collection[str]) -> LocalRay:
             file.write(secrets.token_hex(32))
     _use_token(token)
     temp = make_private(PLACE)
-    command = [sys.executable, ray_head.__file__, "start", "--head", "--block", f"--temp-dir={_rays_folder(temp)}"]
-    command += ["--port=0", "--dashboard-agent-listen-port=0", "--disable-usage-stats"]
-    command += [f"--include-dashboard={str(settings.ray_dashboard).lower()}"]
-    command += ["--no-monitor", "--include-log-monitor=false"]  # for autoscaling, and for drivers that print logs
+    command = [sys.executable, "-P", ray_head.__file__, f"--folder={_rays_folder(temp)}"]
+    if settings.ray_dashboard:
+        command.append("--dashboard")
     with (folder / "ray.log").open("wb") as out:
         mark = secrets.token_hex(8)
         process = subprocess.Popen(
@@ -234,12 +233,12 @@ def _start(settings: Settings, withheld: Collection[str]) -> LocalRay:
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         current = _rays_folder(temp) / CURRENT
-        if current.exists() and "Ray runtime started" in (folder / "ray.log").read_text():
-            started = started.model_copy(update={"address": current.read_text().strip()})
+        if current.exists() and (address := current.read_text().strip()):
+            started = started.model_copy(update={"address": address})
             (folder / "ray.json").write_text(started.model_dump_json())
             process.returncode = 0  # it is meant to outlive us
             return started
-        time.sleep(0.05)
+        time.sleep(0.02)
     for pid in session(process.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,31 +1,144 @@
-"""The head of a local Ray: `ray start`, and what that has no options for. It is run by its path, as a program, so that
-the process needs nothing of this project's.
+"""The head of a local Ray: a program that starts Ray's processes and then becomes their leader (`ray_leader.py`). It is
+run by its path, so that the process needs nothing of this project's.
 
-The one idea: Ray listens on loopback only if its node's address is loopback. `--node-ip-address=127.0.0.1` is replaced
-by the machine's address on the network, but whatever Ray's own hook for the start sets is taken as it is.
+What several machines or several users need is left out: Ray's client server, autoscaler and log monitor; and unless
+Ray's own dashboard is wanted, also the server of that, the agents that report to it, and what is counted only for it.
+No worker is started before there is something for it to do. Runtime environments are prepared by an agent that the
+leader starts when the first one is asked for.
+
+Ray listens on loopback only if its node's address is loopback.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import shlex
+import socket
 import sys
+from pathlib import Path
 from typing import Any
 
-HOOK = "RAY_START_HOOK"
+from ray import _raylet
+from ray._common.usage import usage_lib
+from ray._private import ray_constants, services
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+from ray._private.utils import write_ray_address
+
+names: Any = _raylet  # of which Ray has typed less than there is
+get_localhost_ip = names.get_localhost_ip
+
+CALM: dict[str, Any] = {
+    "prestart_worker_first_driver": False,
+    "raylet_report_resources_period_milliseconds": 1_000,
+    "gcs_pull_resource_loads_period_milliseconds": 5_000,
+    "gcs_server_rpc_server_thread_num": 1,
+    "gcs_server_rpc_client_thread_num": 1,
+    "event_stats": False,
+}
+"""One node has few processes, and no other node has to hear how busy it is."""
+
+UNCOUNTED: dict[str, Any] = {
+    "enable_metrics_collection": False,
+    "metrics_report_interval_ms": 600_000,
+    "task_events_report_interval_ms": 0,
+}
+"""Nobody reads it without Ray's dashboard."""
+
+NO_PORT = NO_SOCKET = -1
+IDLE = 'sh -c "exec sleep infinity"'
+"""In place of an agent, whatever else it is told: the raylet ends with its agents, so each has to be a process."""
+
+AGENT = "--runtime_env_agent_command"
+INSTEAD = {"--num_prestart_python_workers": "0"}
+INSTEAD_OF_AGENTS = {"--dashboard_agent_command": IDLE, AGENT: IDLE}
+"""Options of the raylet."""
 
 
-def on_loopback(node: Any, head: bool) -> None:
-    """What Ray calls with the parameters of the node that it is about to start."""
-    from ray._raylet import get_localhost_ip  # type: ignore[attr-defined]  # Ray's
+class Head(Node):
+    """Ray's own way to start a head, except for what is left out."""
 
-    del os.environ[HOOK]  # it is not for Rays that tools start
-    node.node_ip_address = node.node_name = get_localhost_ip()
-    node.ray_client_server_port = None  # runs code for drivers on other machines
+    def __init__(self, folder: str, *, dashboard: bool) -> None:
+        self._dashboard = dashboard
+        self.agent: list[str] = []
+        """The command of the agent that prepares runtime environments."""
+        self.listening: socket.socket | None = None
+        """Where that agent is to listen."""
+        address = get_localhost_ip()
+        params = RayParams(
+            node_ip_address=address,
+            node_name=address,
+            temp_dir=folder,
+            gcs_server_port=0,
+            dashboard_agent_listen_port=0,
+            include_dashboard=dashboard,
+            include_log_monitor=False,  # type: ignore[arg-type]  # Ray's type is wrong
+            no_monitor=True,
+            ray_client_server_port=None,  # runs code for drivers on other machines
+            _system_config={**CALM, **({} if dashboard else UNCOUNTED)},
+        )
+        super().__init__(params, head=True, shutdown_at_exit=False)
+
+    def start_api_server(self, *, include_dashboard: bool | None, raise_on_failure: bool) -> None:
+        if include_dashboard:
+            super().start_api_server(include_dashboard=True, raise_on_failure=raise_on_failure)
+
+    def start_raylet(self, *args: Any, **more: Any) -> None:
+        start_process = services.start_ray_process
+
+        def start(command: list[str], *args: Any, **more: Any) -> Any:
+            return start_process(self._raylet(command), *args, **more)
+
+        services.start_ray_process = start  # nothing that Ray calls in between could be told
+        super().start_raylet(*args, **more)
+        services.start_ray_process = start_process
+
+    def _raylet(self, command: list[str]) -> list[str]:
+        """The raylet's command, from that which Ray would use."""
+        instead = INSTEAD
+        if not self._dashboard:
+            instead = INSTEAD | INSTEAD_OF_AGENTS
+            self.listening = socket.create_server((self.node_ip_address, 0))
+            port = self.listening.getsockname()[1]
+            agent = next(each.removeprefix(f"{AGENT}=") for each in command if each.startswith(f"{AGENT}="))
+            self.agent = [*shlex.split(agent), f"--runtime-env-agent-port={port}"]  # the last one counts
+            self._note_ports(port)
+        names = [each.partition("=")[0] for each in command]
+        return [
+            f"{name}={instead[name]}" if name in instead else each for name, each in zip(names, command, strict=True)
+        ]
+
+    def _note_ports(self, agent: int) -> None:
+        """Where the agents listen, as they would note it themselves."""
+        ports = {
+            names.METRICS_AGENT_PORT_NAME: NO_PORT,
+            names.METRICS_EXPORT_PORT_NAME: NO_PORT,
+            names.DASHBOARD_AGENT_LISTEN_PORT_NAME: NO_PORT,
+            names.RUNTIME_ENV_AGENT_PORT_NAME: agent,
+        }
+        for name, port in ports.items():
+            names.persist_port(self.get_session_dir_path(), self.node_id, name, port)  # type: ignore[no-untyped-call]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--dashboard", action="store_true")
+    options = parser.parse_args()
+    usage_lib.set_usage_stats_enabled_via_env_var(False)
+    node = Head(options.folder, dashboard=options.dashboard)
+    write_ray_address(node.gcs_address, options.folder)
+    (raylet,) = node.all_processes[ray_constants.PROCESS_TYPE_RAYLET]
+    listening = NO_SOCKET
+    if node.listening is not None:
+        listening = node.listening.detach()
+        os.set_inheritable(listening, True)
+    told = {"raylet": raylet.process.pid, "agent": node.agent, "listening": listening}
+    leader = str(Path(__file__).with_name("ray_leader.py"))
+    os.execv(sys.executable, [sys.executable, "-I", "-S", leader, json.dumps(told)])
 
 
 if __name__ == "__main__":
-    from ray.scripts.scripts import main
-
-    sys.path.pop(0)  # the folder of this file, which is no place to import from
-    os.environ[HOOK] = "__main__.on_loopback"
-    main()  # type: ignore[no-untyped-call]  # Ray's
+    main()

@@ -6,11 +6,12 @@ import json
 import logging
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from actors.cluster.ray_in_use import local_ray_of, tell
 from actors.status import RayInUse
 from agency.errors import Unavailable
 from tests.support.listening import NOBODY, listener, only_as_root
+from tests.support.waiting import eventually
 
 SOCKET_BYTES = 107
 
@@ -166,7 +168,7 @@ async def test_it_listens_on_loopback_and_nowhere_else(cluster: Cluster, running
                 if each.status == psutil.CONN_LISTEN:
                     assert each.laddr.ip in ("127.0.0.1", "::1", "::ffff:127.0.0.1"), (pid, each.laddr)
                     ports.add(each.laddr.port)
-    assert len(ports) >= 8, "the control store, the node, its agents, hosts and this process"
+    assert len(ports) >= 6, "the control store, the node and its objects, the leader, hosts and this process"
     outside = [
         each.address for name in psutil.net_if_addrs().values() for each in name if each.family == socket.AF_INET
     ]
@@ -181,8 +183,66 @@ async def test_it_listens_on_loopback_and_nowhere_else(cluster: Cluster, running
 def test_helpers_that_one_machine_does_not_need_do_not_run(running: LocalRay) -> None:
     titles = [" ".join(psutil.Process(pid).cmdline()) for pid in running.processes]
     assert any("raylet" in title for title in titles)
-    for helper in ("monitor.py", "log_monitor.py", "ray.util.client.server"):
+    for helper in ("monitor.py", "log_monitor.py", "ray.util.client.server", "dashboard.py", "dashboard/agent.py"):
         assert not any(helper in title for title in titles), helper
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """A local Ray of one's own: asks a program that joins it, and has a Ray task look at the environment."""
+    program = """
+import os, sys, ray
+from actors.cluster import local_ray
+from actors.settings import Settings
+local_ray.join(Settings(system="dashboard.demo:system", data_dir=sys.argv[1]))
+looked = ray.remote(lambda: os.environ.get("MILL", "nothing"))
+print(ray.get([looked.remote(), looked.options(runtime_env={"env_vars": {"MILL": "flour"}}).remote()]))
+"""
+
+    def asked() -> str:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    yield asked
+    local_ray.stop(tmp_path)
+
+
+def test_environments_are_prepared_by_an_agent_that_starts_when_it_is_needed(
+    own: Callable[[], str], tmp_path: Path
+) -> None:
+    assert own() == "['nothing', 'flour']"
+    found = local_ray.find(tmp_path)
+    assert found is not None
+    titles = [" ".join(psutil.Process(pid).cmdline()) for pid in found.processes]
+    assert sum("RuntimeEnvAgent" in title for title in titles) == 1
+    assert own() == "['nothing', 'flour']"
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize("which", ["raylet", "gcs_server", "ray_leader"])
+async def test_if_a_part_of_it_is_killed_all_of_it_ends_and_the_next_join_starts_another(
+    own: Callable[[], str], tmp_path: Path, which: str
+) -> None:
+    own()
+    killed = local_ray.find(tmp_path)
+    assert killed is not None
+    (part,) = (pid for pid in killed.processes if is_program(pid, which))
+    os.kill(part, signal.SIGKILL)
+    await eventually(lambda: not any(is_program(pid, "ray") or is_program(pid, "gcs") for pid in killed.processes))
+    assert local_ray.was_started(tmp_path)
+    assert own() == "['nothing', 'flour']"
+    started = local_ray.find(tmp_path)
+    assert started is not None and started.pid != killed.pid
+
+
+def is_program(pid: int, name: str) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return any(name in each for each in psutil.Process(pid).cmdline()[:4])
+    return False
 
 
 def test_a_port_beyond_loopback_is_told(
