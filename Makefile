@@ -93,6 +93,7 @@ bench: tools ## the figures of the README, measured here
 	$(BIN)/python -m benchmarks.gateway
 	$(BIN)/python -m benchmarks.served
 	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.house
 
 soak: tools ## load, kill and measure an installation (SECONDS=300, ARGS="--tenants 4 --seed 7")
 	$(BIN)/python -m tests.support.soak --seconds $(SECONDS) $(ARGS)

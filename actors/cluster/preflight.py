@@ -7,6 +7,7 @@ takes a process on each node, so it is tried only when a directory does not answ
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -66,7 +67,7 @@ async def check(settings: Settings) -> None:
 
 
 async def _problem(node: str, settings: Settings) -> str:
-    remote: Any = _TRY
+    remote = _task()
     task = remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
     ref = task.remote(settings)
     try:
@@ -90,4 +91,7 @@ def _try(settings: Settings) -> str:
     return ""
 
 
-_TRY = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(_try)
+@functools.cache
+def _task() -> Any:
+    """Not made while this module is imported: see `actors/cluster/fork_server.py`."""
+    return ray.remote(num_cpus=0, max_retries=0, max_calls=1)(_try)

@@ -16,6 +16,7 @@ import json
 import os
 import shlex
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,22 @@ UNCOUNTED: dict[str, Any] = {
     "metrics_report_interval_ms": 600_000,
     "task_events_report_interval_ms": 0,
 }
-"""Nobody reads it without Ray's dashboard."""
+"""It is read in Ray's dashboard alone."""
+
+FORKS = "forks"
+"""Where the fork server listens, in the private folder around Ray's."""
+
+FIRST_JOB = "01000000"
+"""As Ray numbers them, and writes numbers."""
+
+WAITING = 128
+"""Workers that wait for the fork server."""
 
 NO_PORT = NO_SOCKET = -1
 IDLE = 'sh -c "exec sleep infinity"'
 """In place of an agent, whatever else it is told: the raylet ends with its agents, so each has to be a process."""
 
+WORKER = "--python_worker_command"
 AGENT = "--runtime_env_agent_command"
 INSTEAD = {"--num_prestart_python_workers": "0"}
 INSTEAD_OF_AGENTS = {"--dashboard_agent_command": IDLE, AGENT: IDLE}
@@ -60,7 +71,8 @@ INSTEAD_OF_AGENTS = {"--dashboard_agent_command": IDLE, AGENT: IDLE}
 class Head(Node):
     """Ray's own way to start a head, except for what is left out."""
 
-    def __init__(self, folder: str, *, dashboard: bool) -> None:
+    def __init__(self, folder: str, forks: str, *, dashboard: bool) -> None:
+        self._forks = forks
         self._dashboard = dashboard
         self.agent: list[str] = []
         """The command of the agent that prepares runtime environments."""
@@ -97,18 +109,26 @@ class Head(Node):
 
     def _raylet(self, command: list[str]) -> list[str]:
         """The raylet's command, from that which Ray would use."""
-        instead = INSTEAD
+        instead = INSTEAD | {WORKER: self._worker(_value(command, WORKER))}
         if not self._dashboard:
-            instead = INSTEAD | INSTEAD_OF_AGENTS
+            instead |= INSTEAD_OF_AGENTS
             self.listening = socket.create_server((self.node_ip_address, 0))
             port = self.listening.getsockname()[1]
-            agent = next(each.removeprefix(f"{AGENT}=") for each in command if each.startswith(f"{AGENT}="))
-            self.agent = [*shlex.split(agent), f"--runtime-env-agent-port={port}"]  # the last one counts
+            self.agent = [
+                *shlex.split(_value(command, AGENT)),
+                f"--runtime-env-agent-port={port}",
+            ]  # the last one counts
             self._note_ports(port)
         names = [each.partition("=")[0] for each in command]
         return [
             f"{name}={instead[name]}" if name in instead else each for name, each in zip(names, command, strict=True)
         ]
+
+    def _worker(self, stock: str) -> str:
+        """The command of a worker: the program that asks the fork server, and what else it would be."""
+        program = str(Path(__file__).with_name("ray_worker.py"))
+        _, *rest = shlex.split(stock)
+        return subprocess.list2cmdline([sys.executable, "-I", "-S", program, self._forks, *rest])
 
     def _note_ports(self, agent: int) -> None:
         """Where the agents listen, as they would note it themselves."""
@@ -122,20 +142,38 @@ class Head(Node):
             names.persist_port(self.get_session_dir_path(), self.node_id, name, port)  # type: ignore[no-untyped-call]
 
 
+def _value(command: list[str], name: str) -> str:
+    return next(each.removeprefix(f"{name}=") for each in command if each.startswith(f"{name}="))
+
+
+def start_fork_server(place: str) -> int:
+    """Its process. It is for the first job, and to it this process is the raylet: one of them ends with the other."""
+    told = {"RAY_JOB_ID": FIRST_JOB, "RAY_RAYLET_PID": str(os.getpid())}
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(place)
+        listening.listen(WAITING)
+        os.set_inheritable(listening.fileno(), True)
+        program = str(Path(__file__).with_name("fork_server.py"))
+        command = [sys.executable, "-P", program, str(listening.fileno())]
+        return os.posix_spawn(sys.executable, command, {**os.environ, **told})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--dashboard", action="store_true")
     options = parser.parse_args()
     usage_lib.set_usage_stats_enabled_via_env_var(False)
-    node = Head(options.folder, dashboard=options.dashboard)
+    forks = str(Path(options.folder).parent / FORKS)
+    server = start_fork_server(forks)
+    node = Head(options.folder, forks, dashboard=options.dashboard)
     write_ray_address(node.gcs_address, options.folder)
     (raylet,) = node.all_processes[ray_constants.PROCESS_TYPE_RAYLET]
     listening = NO_SOCKET
     if node.listening is not None:
         listening = node.listening.detach()
         os.set_inheritable(listening, True)
-    told = {"raylet": raylet.process.pid, "agent": node.agent, "listening": listening}
+    told = {"raylet": raylet.process.pid, "forks": server, "agent": node.agent, "listening": listening}
     leader = str(Path(__file__).with_name("ray_leader.py"))
     os.execv(sys.executable, [sys.executable, "-I", "-S", leader, json.dumps(told)])
 

@@ -14,6 +14,7 @@ import ray
 from actors.cluster import local_ray
 from actors.cluster.listeners import open_ports, owner_of
 from actors.cluster.private import who_can_enter
+from actors.cluster.ray_head import FORKS
 from actors.status import RayInUse
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def _looked_at(address: str, session: Path, reason: str, *, local: bool) -> RayI
         owner=owner_of(address),
         reason=reason,
         folder_problem=who_can_enter(session) or next(_links(session), ""),
-        open_ports=open_ports(_processes(session.name, address)),
+        open_ports=open_ports(_processes(session, address)),
     )
 
 
@@ -72,13 +73,16 @@ def _links(session: Path) -> Iterator[str]:
             yield f"{place} is a symbolic link, which Ray does not make"
 
 
-def _processes(session: str, address: str) -> set[int]:
-    """A session's processes: those that are told its name, the server of Ray's client, which is told the address, and
-    those that these have started, which change their titles. What tools start is not among them."""
+def _processes(session: Path, address: str) -> set[int]:
+    """A session's processes: those that are told its name or where its fork server listens, the server of Ray's client,
+    which is told the address, and those that these have started, which change their titles. What tools start is not
+    among them."""
+    told = (session.name, str(session.parents[1] / FORKS))
     found: set[int] = set()
     for each in psutil.process_iter():
         with suppress(psutil.Error):  # it has ended, or is another user's
             line = each.cmdline()
-            if any(session in argument for argument in line) or {CLIENT_SERVER, f"--address={address}"} <= {*line}:
+            named = any(name in argument for name in told for argument in line)
+            if named or {CLIENT_SERVER, f"--address={address}"} <= {*line}:
                 found |= {each.pid, *(child.pid for child in each.children())}
     return found

@@ -1,5 +1,6 @@
 """The leader of a local Ray: a small program that `ray_head.py` becomes when it has started Ray's processes, which are
-its children then. If one of them ends, all end: where none is left, a new Ray is started, and a broken one stays.
+its children then. If one of them ends, all end: where none is left, a new Ray is started, and a broken one stays. Only
+the fork server (`fork_server.py`) is one that a Ray can do without.
 
 It also listens where the agent that prepares runtime environments is to listen, and starts that agent when it is
 called for the first time. Few installations need one, and it takes as much memory as a host.
@@ -29,17 +30,26 @@ def main() -> None:
             for number in os.read(heard, 1_000):
                 if number != signal.SIGCHLD:
                     _end(f"told to end by signal {number}")
-            _reap()
+            _reap(told["forks"])
         else:
             awaited.discard(told["listening"])
             os.close(told["listening"])
             _start(told["agent"], told["raylet"])
 
 
-def _reap() -> None:
-    pid, status = os.waitpid(-1, os.WNOHANG)
-    if pid:
-        _end(f"its process {pid} has ended: {os.waitstatus_to_exitcode(status)}")
+def _reap(forks: int) -> None:
+    """Without the fork server, workers start as Ray starts them."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid == forks:
+            _say(f"the fork server has ended: {os.waitstatus_to_exitcode(status)}")
+        else:
+            _end(f"its process {pid} has ended: {os.waitstatus_to_exitcode(status)}")
 
 
 def _start(agent: list[str], raylet: int) -> None:
@@ -55,13 +65,18 @@ def _start(agent: list[str], raylet: int) -> None:
 
 
 def _end(reason: str) -> None:
-    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} the local Ray ends: {reason}\n")
-    sys.stderr.flush()
+    _say(f"the local Ray ends: {reason}")
     os.killpg(0, signal.SIGKILL)
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}\n")
+    sys.stderr.flush()
 
 
 def _noted(number: int, frame: object) -> None:
     """The wakeup descriptor says it."""
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -93,8 +93,7 @@ async def offload(host: str, settings: Settings, tool: Tool, args: JsonValue, co
 
 
 def _submit(host: str, settings: Settings, tool: Tool, args: JsonValue, context: ToolContext) -> Any:
-    remote: Any = _RUN
-    task = remote.options(max_retries=0, name=f"tool {tool.name}", **(tool.ray or {}))
+    task = _task().options(max_retries=0, name=f"tool {tool.name}", **(tool.ray or {}))
     return task.remote(host, settings.model_copy(update={"environment": ""}), tool.name, args, context)
 
 
@@ -165,4 +164,7 @@ def _supplied(tool: Tool, context: ToolContext, provision: Provision, runner: as
         runner.run(supply.close())
 
 
-_RUN = ray.remote(_run)
+@functools.cache
+def _task() -> Any:
+    """Not made while this module is imported: see `actors/cluster/fork_server.py`."""
+    return ray.remote(_run)

@@ -232,11 +232,23 @@ async def test_if_a_part_of_it_is_killed_all_of_it_ends_and_the_next_join_starts
     assert killed is not None
     (part,) = (pid for pid in killed.processes if is_program(pid, which))
     os.kill(part, signal.SIGKILL)
-    await eventually(lambda: not any(is_program(pid, "ray") or is_program(pid, "gcs") for pid in killed.processes))
+    parts = ("raylet", "gcs_server", "ray_leader", "ForkServer")
+    await eventually(lambda: not any(is_program(pid, name) for pid in killed.processes for name in parts))
     assert local_ray.was_started(tmp_path)
     assert own() == "['nothing', 'flour']"
     started = local_ray.find(tmp_path)
     assert started is not None and started.pid != killed.pid
+
+
+@pytest.mark.kills
+def test_without_its_fork_server_it_starts_workers_as_ray_does(own: Callable[[], str], tmp_path: Path) -> None:
+    own()
+    found = local_ray.find(tmp_path)
+    assert found is not None
+    (server,) = (pid for pid in found.processes if is_program(pid, "ForkServer"))
+    os.kill(server, signal.SIGKILL)
+    assert own() == "['nothing', 'flour']"
+    assert local_ray.find(tmp_path) == found
 
 
 def is_program(pid: int, name: str) -> bool:
