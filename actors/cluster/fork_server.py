@@ -5,9 +5,9 @@ What must not be in this process, because each worker would have the same: threa
 random numbers that Ray has drawn. Ray draws them when a class is made an actor class, or a function a Ray task, so
 nothing that is imported here does that while it is imported. Agents' code is imported in the workers alone.
 
-Ray reads for which job a worker is when it is loaded, so this process is for one job: the first, and when that has no
-worker any more, another. And it is for the modules that are on disk: it begins anew if one has changed. Meanwhile, and
-for other jobs, workers start as Ray starts them.
+Ray reads for which job and raylet a worker is when it is loaded. So this process loads it when it is told the raylet,
+and is for one job: the first, and when that has no worker any more, another. And it is for the modules that are on
+disk: it begins anew if one has changed. Meanwhile, and for other jobs, workers start as Ray starts them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ray
-from ray._raylet import setproctitle  # type: ignore[attr-defined]  # Ray's
+AHEAD = ("agency", "middleware")
+"""What can be imported without Ray, while that starts."""
 
 PRELOADED = (
     "ray._private.workers.default_worker",
@@ -68,9 +69,11 @@ def serve(listening: socket.socket) -> None:
     """Serve until the parent dies. In each process that it makes, this returns when the worker has ended."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended workers leave no zombies
-    setproctitle(f"{TITLE} {listening.getsockname()}")  # once before the environment changes: it moves that in memory
-    for name in PRELOADED:
-        importlib.import_module(name)
+    _import(AHEAD)
+    if RAYLET not in os.environb:
+        os.environb[RAYLET] = sys.stdin.buffer.readline().strip()
+    _import(PRELOADED)
+    _set_title(f"{TITLE} {listening.getsockname()}")
     stamps = _stamps()
     gc.collect()
     gc.disable()
@@ -82,6 +85,18 @@ def serve(listening: socket.socket) -> None:
     runpy.run_path(made.command[0], run_name="__main__")
 
 
+def _set_title(title: str) -> None:
+    """It moves the environment in memory, so this comes before the environment changes."""
+    from ray._raylet import setproctitle  # type: ignore[attr-defined]  # Ray's
+
+    setproctitle(title)
+
+
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        importlib.import_module(name)
+
+
 def _forked(listening: socket.socket, stamps: dict[str, int]) -> Wanted | None:
     """Serve one request: in the worker, what it is to be."""
     connection, _ = listening.accept()
@@ -89,12 +104,16 @@ def _forked(listening: socket.socket, stamps: dict[str, int]) -> Wanted | None:
     with suppress(OSError, EOFError, ValueError):
         wanted = _received(connection)
         changed, other = _stamps() != stamps, wanted.environment.get(JOB) != os.environb.get(JOB)
-        if not changed and not other and os.fork() == 0:
-            listening.close()
-            return wanted
+        fits = not changed and not other
+        try:
+            if fits and os.fork() == 0:
+                listening.close()
+                return wanted
+        except OSError:  # no process or memory is left
+            fits = False
         for each in wanted.streams:
             os.close(each)
-        if changed or other:
+        if not fits:
             connection.sendall(NO)
         if changed or (other and not _has_workers()):
             _begin_anew(listening, {name: wanted.environment[name] for name in (JOB, RAYLET)})
@@ -138,7 +157,9 @@ def _become(wanted: Wanted) -> None:
 
 
 def _tell_when_connected(connection: socket.socket) -> None:
-    connect = ray._private.worker.connect
+    from ray._private import worker
+
+    connect = worker.connect
 
     @functools.wraps(connect)
     def connected(*args: Any, **more: Any) -> None:
@@ -146,7 +167,7 @@ def _tell_when_connected(connection: socket.socket) -> None:
         with connection, suppress(OSError):
             connection.sendall(YES)
 
-    ray._private.worker.connect = connected
+    worker.connect = connected
 
 
 def _stamps() -> dict[str, int]:

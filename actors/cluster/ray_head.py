@@ -35,6 +35,9 @@ CALM: dict[str, Any] = {
     "prestart_worker_first_driver": False,
     "raylet_report_resources_period_milliseconds": 1_000,
     "gcs_pull_resource_loads_period_milliseconds": 5_000,
+    "raylet_check_gc_period_milliseconds": 2_000,
+    "kill_idle_workers_interval_ms": 5_000,
+    "memory_monitor_refresh_ms": 2_000,
     "gcs_server_rpc_server_thread_num": 1,
     "gcs_server_rpc_client_thread_num": 1,
     "event_stats": False,
@@ -71,8 +74,9 @@ INSTEAD_OF_AGENTS = {"--dashboard_agent_command": IDLE, AGENT: IDLE}
 class Head(Node):
     """Ray's own way to start a head, except for what is left out."""
 
-    def __init__(self, folder: str, forks: str, *, dashboard: bool) -> None:
+    def __init__(self, folder: str, forks: str, told: int, *, dashboard: bool) -> None:
         self._forks = forks
+        self._told = told
         self._dashboard = dashboard
         self.agent: list[str] = []
         """The command of the agent that prepares runtime environments."""
@@ -106,6 +110,14 @@ class Head(Node):
         services.start_ray_process = start  # nothing that Ray calls in between could be told
         super().start_raylet(*args, **more)
         services.start_ray_process = start_process
+        os.write(self._told, f"{self.raylet}\n".encode())
+        os.close(self._told)
+
+    @property
+    def raylet(self) -> int:
+        (started,) = self.all_processes[ray_constants.PROCESS_TYPE_RAYLET]
+        pid: int = started.process.pid
+        return pid
 
     def _raylet(self, command: list[str]) -> list[str]:
         """The raylet's command, from that which Ray would use."""
@@ -146,16 +158,20 @@ def _value(command: list[str], name: str) -> str:
     return next(each.removeprefix(f"{name}=") for each in command if each.startswith(f"{name}="))
 
 
-def start_fork_server(place: str) -> int:
-    """Its process. It is for the first job, and to it this process is the raylet: one of them ends with the other."""
-    told = {"RAY_JOB_ID": FIRST_JOB, "RAY_RAYLET_PID": str(os.getpid())}
+def start_fork_server(place: str) -> tuple[int, int]:
+    """Its process, and a pipe on which it is to be told the raylet. It is for the first job."""
+    heard, told = os.pipe()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(place)
         listening.listen(WAITING)
         os.set_inheritable(listening.fileno(), True)
         program = str(Path(__file__).with_name("fork_server.py"))
         command = [sys.executable, "-P", program, str(listening.fileno())]
-        return os.posix_spawn(sys.executable, command, {**os.environ, **told})
+        environment = {**os.environ, "RAY_JOB_ID": FIRST_JOB}
+        stdin = [(os.POSIX_SPAWN_DUP2, heard, 0)]
+        pid = os.posix_spawn(sys.executable, command, environment, file_actions=stdin)
+    os.close(heard)
+    return pid, told
 
 
 def main() -> None:
@@ -165,15 +181,14 @@ def main() -> None:
     options = parser.parse_args()
     usage_lib.set_usage_stats_enabled_via_env_var(False)
     forks = str(Path(options.folder).parent / FORKS)
-    server = start_fork_server(forks)
-    node = Head(options.folder, forks, dashboard=options.dashboard)
+    server, told_to_it = start_fork_server(forks)
+    node = Head(options.folder, forks, told_to_it, dashboard=options.dashboard)
     write_ray_address(node.gcs_address, options.folder)
-    (raylet,) = node.all_processes[ray_constants.PROCESS_TYPE_RAYLET]
     listening = NO_SOCKET
     if node.listening is not None:
         listening = node.listening.detach()
         os.set_inheritable(listening, True)
-    told = {"raylet": raylet.process.pid, "forks": server, "agent": node.agent, "listening": listening}
+    told = {"raylet": node.raylet, "forks": server, "agent": node.agent, "listening": listening}
     leader = str(Path(__file__).with_name("ray_leader.py"))
     os.execv(sys.executable, [sys.executable, "-I", "-S", leader, json.dumps(told)])
 

@@ -53,6 +53,7 @@ def place(tmp_path: Path) -> Iterator[str]:
         number = listening.fileno()
         os.set_inheritable(number, True)
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OF_SERVER": "1", "RAY_JOB_ID": "01000000"}
+        environment["RAY_RAYLET_PID"] = str(os.getpid())
         program = tmp_path / "actors" / "cluster" / "fork_server.py"
         server = subprocess.Popen(
             [sys.executable, "-P", program, str(number)], env=environment, pass_fds=[number], cwd=tmp_path

@@ -241,6 +241,36 @@ async def test_if_a_part_of_it_is_killed_all_of_it_ends_and_the_next_join_starts
 
 
 @pytest.mark.kills
+async def test_if_the_raylet_is_killed_its_workers_end_though_the_process_that_joined_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    program = """
+import os, signal, sys, time, ray
+from actors.cluster import local_ray
+from actors.settings import Settings
+local_ray.join(Settings(system="dashboard.demo:system", data_dir=sys.argv[1]))
+print(ray.get(ray.remote(os.getpid).remote()), flush=True)
+time.sleep(60)
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    joined = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert joined.stdout is not None
+        worker = int(joined.stdout.readline())
+        found = local_ray.find(tmp_path)
+        assert found is not None and worker in found.processes
+        (raylet,) = (pid for pid in found.processes if is_program(pid, "raylet/raylet"))
+        os.kill(raylet, signal.SIGKILL)
+        await eventually(lambda: not psutil.pid_exists(worker))
+    finally:
+        joined.kill()
+        joined.wait()
+        local_ray.stop(tmp_path)
+
+
+@pytest.mark.kills
 def test_without_its_fork_server_it_starts_workers_as_ray_does(own: Callable[[], str], tmp_path: Path) -> None:
     own()
     found = local_ray.find(tmp_path)
