@@ -249,7 +249,7 @@ import os, signal, sys, time, ray
 from actors.cluster import local_ray
 from actors.settings import Settings
 local_ray.join(Settings(system="dashboard.demo:system", data_dir=sys.argv[1]))
-print(ray.get(ray.remote(os.getpid).remote()), flush=True)
+print(ray.get(ray.remote(lambda: os.getpid()).remote()), flush=True)
 time.sleep(60)
 """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
