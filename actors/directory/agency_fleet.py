@@ -101,6 +101,7 @@ class AgencyFleet:
             get_if_exists=True,
             num_cpus=0,
             max_restarts=-1,
+            max_task_retries=-1,  # else the call by which it begins may be lost when it is started again
             max_concurrency=100_000,
             scheduling_strategy="SPREAD" if shared else here,
         ).remote(name, self.names, self._settings)
