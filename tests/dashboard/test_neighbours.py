@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.support.clusters import directory_in
+from actors.agency_hosts import home_of, names_of
 from tests.support.gateway_requests import Json, assert_problem, create, finished
 from tests.support.gateways import Server
 from tests.support.scripted_system import say
@@ -83,16 +83,18 @@ async def test_a_tenant_with_much_and_large_blueprints_does_not_hold_up_another(
     noisy, quiet = (str(http.post("/agencies", json={"name": name}).json()["id"]) for name in ("noisy", "quiet"))
     thread = create(http, quiet, say("here"))
     finished(http, quiet, thread)
-    directory = psutil.Process(directory_in(gateway.settings.data_dir))
+    home = home_of(noisy, names_of(gateway.settings.agency_hosts))
+    (pid,) = (each["pid"] for each in http.get("/status").json()["agencyHosts"] if each["name"] == home)
+    control_plane = psutil.Process(pid)
     alone = sorted(await asyncio.to_thread(lambda: list(neighbour(http, quiet, thread))))
     limits = httpx.Limits(max_connections=CROWD)
     async with httpx.AsyncClient(base_url=gateway.url, timeout=120, limits=limits) as many:
         assert await fill(many, noisy) >= 60
-        before, over, sizes = directory.memory_info().rss, asyncio.Event(), list[int]()
+        before, over, sizes = control_plane.memory_info().rss, asyncio.Event(), list[int]()
         crowding = [asyncio.create_task(crowd(many, noisy, over, sizes)) for _ in range(CROWD)]
         try:
             among = sorted(await asyncio.to_thread(lambda: list(neighbour(http, quiet, thread))))
-            grown = directory.memory_info().rss - before
+            grown = control_plane.memory_info().rss - before
         finally:
             over.set()
             with suppress(httpx.HTTPError):
@@ -101,7 +103,34 @@ async def test_a_tenant_with_much_and_large_blueprints_does_not_hold_up_another(
     assert max(sizes) < PAGE_BYTES + BLUEPRINT_BYTES
     most = among[len(among) * 9 // 10]
     assert most < max(BOUND, 20 * alone[-1]), f"alone at most {alone[-1]:.2f} s, among others {among}"
-    assert grown < GROWTH, f"the directory grew by {grown:,} bytes"
+    assert grown < GROWTH, f"the process of its agency grew by {grown:,} bytes"
+
+
+async def rush(http: httpx.AsyncClient, agency: str, over: asyncio.Event, made: list[int]) -> None:
+    """Begin threads one after the other."""
+    while not over.is_set():
+        body = {"agentType": "clerk", "messages": [{"role": "user", "content": say("done")}]}
+        answer = await http.post(f"/agency/{agency}/agents", json=body)
+        assert answer.status_code in (201, 429), answer.text
+        made.append(answer.status_code)
+
+
+@pytest.mark.timeout(300)
+async def test_a_tenant_that_makes_threads_as_fast_as_it_can_does_not_hold_up_another(http: httpx.Client) -> None:
+    noisy, quiet = (str(http.post("/agencies", json={"name": name}).json()["id"]) for name in ("noisy", "quiet"))
+    thread = create(http, quiet, say("here"))
+    finished(http, quiet, thread)
+    alone = sorted(await asyncio.to_thread(lambda: list(neighbour(http, quiet, thread))))
+    async with httpx.AsyncClient(base_url=http.base_url, headers=http.headers, timeout=120) as many:
+        over, made = asyncio.Event(), list[int]()
+        rushing = [asyncio.create_task(rush(many, noisy, over, made)) for _ in range(CROWD)]
+        try:
+            among = sorted(await asyncio.to_thread(lambda: list(neighbour(http, quiet, thread))))
+        finally:
+            over.set()
+            await asyncio.gather(*rushing)
+    assert made.count(201) >= CROWD, "the other one was served, too"
+    assert among[-1] < max(BOUND, 20 * alone[-1]), f"alone at most {alone[-1]:.2f} s, among others {among}"
 
 
 async def test_lists_come_in_pages_of_so_many_bytes_without_a_gap(http: httpx.Client, agency: str) -> None:
