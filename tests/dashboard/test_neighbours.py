@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from actors.agency_hosts import home_of, names_of
-from tests.support.gateway_requests import Json, assert_problem, create, finished
+from tests.support.gateway_requests import Json, assert_problem, create, finished, message
 from tests.support.gateways import Server
 from tests.support.scripted_system import say
 
@@ -109,7 +109,7 @@ async def test_a_tenant_with_much_and_large_blueprints_does_not_hold_up_another(
 async def rush(http: httpx.AsyncClient, agency: str, over: asyncio.Event, made: list[int]) -> None:
     """Begin threads one after the other."""
     while not over.is_set():
-        body = {"agentType": "clerk", "messages": [{"role": "user", "content": say("done")}]}
+        body = {"agentType": "clerk", "messages": message(say("done"))}
         answer = await http.post(f"/agency/{agency}/agents", json=body)
         assert answer.status_code in (201, 429), answer.text
         made.append(answer.status_code)
