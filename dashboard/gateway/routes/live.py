@@ -150,13 +150,12 @@ def _stream(request: Request, who: Principal, subscribe: Callable[[], EventSourc
     return LiveStream(subscribe, request.app.state.live_connections, who.agency, _still_valid(request, who))
 
 
-# Sockets.
+# Sockets. They are no routes of FastAPI's, which takes as long to find what a function wants as all else takes here.
 
 
-@router.websocket("/agency/{agency_id}/agent/{thread_id}")
-@router.websocket("/agency/{agency_id}/agent/{thread_id}/ws")
-async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) -> None:
+async def thread_socket(websocket: WebSocket) -> None:
     """Events of a thread as they happen, with the text that models stream; with `?after=`, first all after that seq."""
+    agency_id, thread_id = websocket.path_params["agency_id"], websocket.path_params["thread_id"]
 
     async def subscribe(cluster: Cluster) -> EventSource:
         thread, after = cluster.thread(agency_id, thread_id), _after(websocket)
@@ -169,9 +168,9 @@ async def thread_socket(websocket: WebSocket, agency_id: str, thread_id: str) ->
     await _serve(websocket, agency_id, subscribe)
 
 
-@router.websocket("/agency/{agency_id}/ws")
-async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
+async def agency_socket(websocket: WebSocket) -> None:
     """Events of an agency's threads as they happen; with `?after=`, first all that are stored after that cursor."""
+    agency_id = websocket.path_params["agency_id"]
 
     async def subscribe(cluster: Cluster) -> EventSource:
         agency, after = cluster.agency(agency_id), _after(websocket)
@@ -181,9 +180,17 @@ async def agency_socket(websocket: WebSocket, agency_id: str) -> None:
     await _serve(websocket, agency_id, subscribe)
 
 
-@router.websocket("/{path:path}")
-async def no_socket(websocket: WebSocket, path: str) -> None:
+async def no_socket(websocket: WebSocket) -> None:
     await websocket.send_denial_response(as_problem(NotFound("there is no socket at this address")))
+
+
+for path, socket in (
+    ("/agency/{agency_id}/agent/{thread_id}/ws", thread_socket),
+    ("/agency/{agency_id}/agent/{thread_id}", thread_socket),
+    ("/agency/{agency_id}/ws", agency_socket),
+    ("/{path:path}", no_socket),
+):
+    router.add_websocket_route(path, socket)
 
 
 async def _serve(websocket: WebSocket, agency_id: str, subscribe: Callable[[Cluster], Awaitable[EventSource]]) -> None:
