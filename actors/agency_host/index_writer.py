@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 REST = 4.0
 """For every second of writing, so many without."""
 
-RETRY_SECONDS = 1.0
-
 
 class _Round:
     """The updates that are written together."""
@@ -56,12 +54,6 @@ class IndexWriter:
             self._background.go(self._write_rounds())
         return await asyncio.shield(joined.done)
 
-    async def write_until_done(self, updates: list[ThreadUpdate]) -> None:
-        """Write updates that no host will send again, however often it takes."""
-        while left := await self.write(updates):
-            await asyncio.sleep(RETRY_SECONDS)
-            updates = [update for update in updates if update.address.agency in left]
-
     async def _write_rounds(self) -> None:
         try:
             while (now := self._next) is not None:
@@ -78,8 +70,8 @@ class IndexWriter:
         for agency, updates in now.updates.items():
             writing[agency] = asyncio.create_task(self._write_agency(agency, updates))
             await asyncio.sleep(0)  # so that it does what it can at once, and others go on in between
-        await asyncio.wait(writing.values())
-        return {agency for agency, task in writing.items() if not task.result()}
+        written = await asyncio.gather(*writing.values())
+        return {agency for agency, done in zip(writing, written, strict=True) if not done}
 
     async def _write_agency(self, agency: str, updates: list[ThreadUpdate]) -> bool:
         began = time.perf_counter()

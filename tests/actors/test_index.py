@@ -18,6 +18,7 @@ from actors.address import Address, Files
 from actors.agency.creation import Creation
 from actors.agency.journal import Journal
 from actors.agency.store import AgencyStore
+from actors.agency_host.index_writer import IndexWriter
 from actors.background import Background
 from actors.host.update_sender import UpdateSender
 from actors.totals import EventCounts
@@ -171,6 +172,33 @@ def test_what_a_thread_has_lost_gets_a_new_number_when_it_happens_again(store: A
 # Updates on their way.
 
 A, B = Address("bakery", "a"), Address("butchery", "b")
+
+
+class Shelf:
+    """Agencies that write, or cannot."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, list[int]]] = []
+
+    async def take(self, agency: str, updates: list[ThreadUpdate]) -> None:
+        self.taken.append((agency, [update.seq for update in updates]))
+        if agency == "butchery":
+            raise OSError("not now")
+
+
+async def test_updates_are_written_together_and_nothing_to_write_is_nothing_to_wait_for() -> None:
+    shelf, background = Shelf(), Background("a shelf")
+    writer = IndexWriter(shelf, background, rest=0.0)  # type: ignore[arg-type]  # all that it needs
+    async with asyncio.timeout(5):
+        assert await writer.write([]) == frozenset()
+        assert await writer.write([update(A, 1), update(B, 1), update(A, 2)]) == {"butchery"}
+        assert await writer.write([]) == frozenset()
+    assert shelf.taken == [("bakery", [1, 2]), ("butchery", [1])]
+    await background.stop()
+
+
+def update(address: Address, seq: int) -> ThreadUpdate:
+    return ThreadUpdate(address, BORN, seq, "running", None, 0)
 
 
 class Desk:
