@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     """SQLite's: NORMAL survives the death of any process, FULL also that of the power supply."""
     actors_per_node: Annotated[int, Field(ge=1)] | None = None
-    """Hosts on one node, beyond which threads share; four for each core unless given."""
+    """Hosts on one node, beyond which threads share; two for each core unless given."""
     warm_hosts: Annotated[int, Field(ge=0)] = 2
     """Empty hosts kept ready on each node."""
     agency_hosts: Count = 2

@@ -374,7 +374,7 @@ class Fleet:
         for node in nodes:
             if node["Alive"] and (not here or node["NodeID"] == self._node):
                 cores = max(1, int(node["Resources"].get("CPU", 1)))
-                budgets[node["NodeID"]] = self._settings.actors_per_node or 4 * cores
+                budgets[node["NodeID"]] = self._settings.actors_per_node or 2 * cores
         self._placement.budgets = budgets
         self._troubles.keep(budgets)
 
