@@ -197,7 +197,7 @@ def opened(path: Path, agency: Path, storage: Storage) -> Iterator[OverviewStore
     """The overview in `path`, made if it is not there, of the agency whose file is `agency`."""
     with sqlite.store_errors("open", path), closing(sqlite.connect(path)) as db:
         sqlite.use_journal(db, storage)
-        sqlite.use_sync(db, storage.sync)
+        sqlite.use_sync(db, storage.synchronous)
         db.execute("PRAGMA secure_delete = ON")
         if sqlite.version_of(db, path, LAYOUT) < len(STEPS):
             with Transaction(db, path, "open"):

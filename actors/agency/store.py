@@ -156,7 +156,7 @@ class AgencyStore:
                 if create is None and sqlite.version_of(db, path, LAYOUT) == 0:
                     raise _empty(path)
                 sqlite.use_journal(db, storage)
-                sqlite.use_sync(db, storage.sync)
+                sqlite.use_sync(db, storage.synchronous)
                 _prepare(db, path, create)
             except BaseException:
                 db.close()

@@ -212,6 +212,8 @@ class Host:
     async def terms_changed(self, agency: str) -> None:
         """An agency has other providers, another budget or another policy."""
         self._terms.changed(agency)
+        if self._terms.knows(agency):
+            await self._terms.read(agency)
 
     async def unconfirmed(self, agency: str) -> list[ThreadUpdate]:
         """The updates of an agency's threads that the directory has not confirmed yet."""
@@ -305,8 +307,9 @@ class Host:
         self, address: Address, activation: int, create: Creation | None, warning: Warned | None
     ) -> SystemAgent:
         assert self._services is not None
-        self._terms.of(address.agency)  # refuses: what goes for its runs must be known before anything of them begins
         runtime = ThreadRuntime(address, self._services)
+        await runtime.read_ahead()
+        self._terms.of(address.agency)  # refuses: what goes for its runs must be known before anything of them begins
         path, system = self._files.of(address), self._services.system
         agent = await SystemAgent.open(
             path, self._settings, system, runtime, self._check_isolation, create, activation=activation

@@ -11,12 +11,13 @@ of it counts on; where nothing is known, asking raises, and the thread is not wo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.address import Address, Files
-from actors.agency.peek import peek_terms
+from actors.agency.peek import PeekedTerms, peek_terms
 from actors.agency.store import Section
 from actors.settings import Settings
 from agency.api.tenancy import Layer
@@ -44,18 +45,34 @@ class TermsCache:
     def __init__(self, settings: Settings) -> None:
         self._files = Files(settings.data_dir)
         self._outgoing = settings.outgoing
+        self._shared = settings.files.shared
         self._common = AgencyTerms(settings.providers, budgeted=False)
         self._known: dict[str, AgencyTerms] = {}
         self._stale: set[str] = set()
+        self._changes = 0
 
     def of(self, agency: str) -> AgencyTerms:
         """What goes for its threads. Raises `StoreError` if nothing of it is known and its file cannot be read."""
-        if agency not in self._known or agency in self._stale:
-            self._read(agency)
+        if self._is_due(agency):
+            self._take(agency, self._read(agency))
         return self._known.get(agency, self._common)
+
+    def knows(self, agency: str) -> bool:
+        return agency in self._known
+
+    async def read(self, agency: str) -> None:
+        """On shared storage, where an agency that commits keeps its file locked for a while: read them now if they are
+        to be read, so that no use of them holds up the event loop. Raises as `of` does."""
+        while self._shared and self._is_due(agency):
+            changes = self._changes
+            found = await asyncio.to_thread(self._read, agency)
+            if found is None or changes == self._changes:
+                self._take(agency, found)
+                return
 
     def changed(self, agency: str | None = None) -> None:
         """Read them again at the next use; without a name, those of all agencies."""
+        self._changes += 1
         self._stale.update(self._known if agency is None else {agency} & self._known.keys())
 
     def keep(self, agencies: Collection[str]) -> None:
@@ -64,16 +81,22 @@ class TermsCache:
             del self._known[agency]
             self._stale.discard(agency)
 
-    def _read(self, agency: str) -> None:
+    def _is_due(self, agency: str) -> bool:
+        return agency not in self._known or agency in self._stale
+
+    def _read(self, agency: str) -> PeekedTerms | None:
+        """None if it is not made yet, or is being deleted; or if what is known counts on."""
         try:
-            found = peek_terms(self._files.of(Address(agency)))
+            return peek_terms(self._files.of(Address(agency)))
         except StoreError as error:
             if agency not in self._known:
                 raise
             log.warning("agency %s has the terms that were last known: %s", agency, error)
-            return  # the next use tries again
+            return None  # the next use tries again
+
+    def _take(self, agency: str, found: PeekedTerms | None) -> None:
         if found is None:
-            return  # it is not made yet, or is being deleted
+            return
         own = {name: self._as_used(agency, *stored) for name, stored in found.providers.items()}
         providers = {**self._common.providers, **own} if own else self._common.providers
         known = self._known.get(agency)

@@ -69,9 +69,17 @@ class ThreadRuntime:
         self._host = host
         self._shelves = shelves_of(host.settings, address.agency)
         self._tracked: TrackedThread | None = None
+        self._agents: Mapping[str, Blueprint] | None = None
+
+    async def read_ahead(self) -> None:
+        """On shared storage, where an agency that commits keeps its file locked for a while: read what opening the
+        thread asks for, without holding up the event loop."""
+        await self._host.terms.read(self._agency)
+        if self._host.settings.files.shared:
+            self._agents = await asyncio.to_thread(self._host.agents.of, self._agency)
 
     def agents(self) -> Mapping[str, Blueprint]:
-        return self._host.agents.of(self._agency)
+        return self._host.agents.of(self._agency) if self._agents is None else self._agents
 
     def providers(self) -> Mapping[str, Provider]:
         return self._host.terms.of(self._agency).providers

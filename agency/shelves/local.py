@@ -67,7 +67,7 @@ STEPS = (
 a list reads no contents. `totals.version` only grows, also when entries go."""
 
 LAYOUT = Layout("an agency's shelves", APPLICATION_ID, STEPS)
-STORAGE = Storage(shared=True)
+STORAGE = Storage("FULL", shared=True)
 
 _ENTRY = "shelf, path, version, size, created_at, updated_at"
 
@@ -155,7 +155,7 @@ class LocalShelves:
             with sqlite.store_errors("open", self._path):
                 db.execute("PRAGMA auto_vacuum = FULL")  # counts for a new file: what is deleted makes the file smaller
                 sqlite.use_journal(db, STORAGE)
-                sqlite.use_sync(db, STORAGE.sync)
+                sqlite.use_sync(db, STORAGE.synchronous)
             with Transaction(db, self._path):
                 version = sqlite.version_of(db, self._path, LAYOUT)
                 if version < len(STEPS):

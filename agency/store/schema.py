@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from agency.errors import NewerStore, NotAThreadStore
@@ -143,6 +144,16 @@ def _template(tables: tuple[tuple[str, tuple[str, ...]], ...]) -> bytes:
         db.close()
     image[18:20] = b"\x02\x02"  # the header's read and write versions: 2 is WAL
     return bytes(image)
+
+
+def filled(tables: Tables, fill: Callable[[sqlite3.Connection], None]) -> bytes:
+    """The same with a rollback journal, and with what `fill` writes into it."""
+    image = bytearray(template(tables))
+    image[18:20] = b"\x01\x01"
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.deserialize(bytes(image))
+        fill(db)
+        return db.serialize()
 
 
 def is_prepared(db: sqlite3.Connection, tables: Tables) -> bool:

@@ -38,8 +38,8 @@ class Storage:
 
     `synchronous` is SQLite's: NORMAL survives the death of any process, FULL also that of the machine's power. `shared`
     is for a file system that several machines mount: WAL needs memory that all processes with the file open share, so a
-    rollback journal takes its place, and every commit is synced, because to the others a lost machine is a lost power
-    supply.
+    rollback journal takes its place, and every commit is synced. There NORMAL survives the loss of any of these
+    machines, and FULL also that of the file server's power (docs/decisions/0028).
     """
 
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
@@ -50,14 +50,10 @@ class Storage:
         return "TRUNCATE" if self.shared else "WAL"
 
     @property
-    def sync(self) -> Literal["NORMAL", "FULL"]:
-        return "FULL" if self.shared else self.synchronous
-
-    @property
-    def first_sync(self) -> Literal["OFF", "FULL"]:
-        """For the first commit to a new WAL or a new file. SQLite would sync the header; where NORMAL is enough, that
-        adds nothing but a wait."""
-        return "OFF" if self.sync == "NORMAL" else "FULL"
+    def first_sync(self) -> Literal["OFF", "NORMAL", "FULL"]:
+        """For the first commit to a new WAL or a new file. SQLite would sync the header of a WAL; where NORMAL is
+        enough, that adds nothing but a wait."""
+        return "OFF" if self.synchronous == "NORMAL" and not self.shared else self.synchronous
 
 
 LOCAL = Storage()

@@ -94,12 +94,11 @@ class ThreadStore:
         `create` holds the meta rows of a new thread; without it the file must exist. `tables` are those that it will be
         prepared for: a new file is made quicker with all of them at once.
         """
-        path = Path(path)
+        path, made = Path(path), False
         if not path.exists():
             if create is None:
                 raise _no_thread(f"there is no thread at {path}; to create one, name its agent")
-            if not storage.shared:
-                _write_template(path, tables or {})
+            made = _begin_file(path, create, tables or {}, storage, order) and storage.shared
         with sqlite.store_errors("open", path):
             db = _connect(path, "rwc")
             try:
@@ -109,8 +108,8 @@ class ThreadStore:
                     db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
                 sqlite.use_journal(db, storage)
                 sqlite.use_sync(db, storage.first_sync)
-                epoch = _take_over(db, path, create, order)
-                sqlite.use_sync(db, storage.sync)
+                epoch = 1 if made else _take_over(db, path, create, order)
+                sqlite.use_sync(db, storage.synchronous)
                 return cls(db, path, epoch, storage)
             except BaseException:
                 db.close()
@@ -162,7 +161,7 @@ class ThreadStore:
         if self._connection is None:
             with sqlite.store_errors("reopen", self.path):
                 db = _connect(self.path, "rw")
-                sqlite.use_sync(db, self._storage.sync)
+                sqlite.use_sync(db, self._storage.synchronous)
                 self._connection = db
         return self._connection
 
@@ -223,12 +222,12 @@ class ThreadStore:
 
     def _apply(self, write: Callable[[sqlite3.Connection], None]) -> None:
         """Write in the open transaction, all or nothing; a worker commits it later."""
-        with self._lock, sqlite.store_errors("write", self.path):
+        with self._lock:
             self._check_open()
             db = self._db
             earlier = db.in_transaction
             try:
-                with sqlite.joined(db) as begins:
+                with sqlite.store_errors("write", self.path), sqlite.joined(db) as begins:
                     if begins:  # no other activation can raise the epoch until this is committed
                         self._check_epoch(db)
                     write(db)
@@ -400,34 +399,50 @@ def _connect(path: Path, mode: sqlite.Mode) -> sqlite3.Connection:
     return db
 
 
-def _write_template(path: Path, tables: schema.Tables) -> None:
-    """Begin a new file with everything in it but its rows, unless another process has begun it or it cannot be done."""
+def _begin_file(path: Path, create: Mapping[str, str], tables: schema.Tables, storage: Storage, order: int) -> bool:
+    """Begin a new file with all its tables, unless another process has begun it or it cannot be done. On shared storage
+    the thread is in it, too, and it is synced before it has its name; the first commit syncs the name."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):  # opening it the long way says what is wrong, if anything is
         try:
-            new.write_bytes(schema.template(tables))
+            if storage.shared:
+                _write_synced(new, schema.filled(tables, lambda db: _claim(db, path, create, order)))
+            else:
+                new.write_bytes(schema.template(tables))
             os.link(new, path)  # all at once, and never over another's
+            return True
         finally:
             new.unlink(missing_ok=True)
+    return False
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | None, order: int) -> int:
-    """Bring the file to our version and make its next epoch ours, all in one transaction.
-
-    Until its first event is there, a thread is being created, and each activation that comes to create it begins anew.
-    """
+    """Bring the file to our version and make its next epoch ours, all in one transaction."""
     with sqlite.Transaction(db, path, "open"):
         schema.migrate(db, schema.check(db, path))  # checked again, now that no other process can write
-        if not db.execute("SELECT EXISTS (SELECT 1 FROM events)").fetchone()[0]:
-            if create is None:
-                raise _no_thread(f"{path} holds no thread")
-            db.executemany("REPLACE INTO meta VALUES (?, ?)", create.items())
-            db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
-        if order:
-            _check_latest(db, path, order)
-        db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
+        _claim(db, path, create, order)
         (epoch,) = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
     return int(epoch)
+
+
+def _claim(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | None, order: int) -> None:
+    """Make the next epoch ours. Until its first event is there, a thread is being created, and each activation that
+    comes to create it begins anew."""
+    if not db.execute("SELECT EXISTS (SELECT 1 FROM events)").fetchone()[0]:
+        if create is None:
+            raise _no_thread(f"{path} holds no thread")
+        db.executemany("REPLACE INTO meta VALUES (?, ?)", create.items())
+        db.execute("INSERT OR IGNORE INTO meta VALUES ('epoch', 0)")
+    if order:
+        _check_latest(db, path, order)
+    db.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
 
 
 def _check_latest(db: sqlite3.Connection, path: Path, order: int) -> None:

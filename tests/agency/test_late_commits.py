@@ -4,8 +4,10 @@ before it is on disk."""
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,33 @@ async def test_an_overtaken_activation_writes_nothing(tmp_path: Path) -> None:
         assert not thread.alive
         assert [event.type for event in other.events()] == [EventType.THREAD_CREATED]
         other.close()
+
+
+async def test_an_error_that_takes_back_the_open_transaction_is_told_to_those_that_wait_for_it(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+    store = ThreadStore.open(tmp_path / "a.db", create={"thread_id": "a"}, storage=Storage(shared=True))
+    store.commit_late(errors.append)
+    kept, lost = store.draft(), store.draft()
+    kept.put("tool", "kept", 1)
+    lost.put("tool", "lost", 2)
+    store.commit(kept)
+    durable = asyncio.ensure_future(store.durable())
+    await asyncio.sleep(0)
+    connection = store._db
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "joined", taken_back)
+        with pytest.raises(StoreError):
+            store.commit(lost)
+    assert not connection.in_transaction
+    with pytest.raises(StoreError):
+        await durable
+    assert len(errors) == 1
+    store.close()
+
+
+@contextmanager
+def taken_back(db: sqlite3.Connection) -> Iterator[bool]:
+    """As SQLite does by itself when there is no room."""
+    yield db.in_transaction
+    db.execute("ROLLBACK")
+    raise sqlite3.OperationalError("database or disk is full")

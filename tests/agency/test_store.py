@@ -288,7 +288,7 @@ def test_on_shared_storage_there_is_no_wal_and_a_second_writer_takes_over_at_onc
     first = ThreadStore.open(tmp_path / "a.db", create=NEW, storage=shared)
     add(first, "a")
     assert first.query("PRAGMA journal_mode") == [("truncate",)]
-    assert first.query("PRAGMA synchronous") == [(2,)], "FULL"
+    assert first.query("PRAGMA synchronous") == [(1,)], "NORMAL"
     assert {path.name for path in tmp_path.iterdir()} == {"a.db", "a.db-journal"}
     assert holds_thread(first.path)
     second = ThreadStore.open(first.path, storage=shared)
@@ -299,6 +299,32 @@ def test_on_shared_storage_there_is_no_wal_and_a_second_writer_takes_over_at_onc
     back = ThreadStore.open(first.path)
     assert back.query("PRAGMA journal_mode") == [("wal",)], "and it can go back to one machine"
     assert [message.content for message in back.messages()] == ["a", "b"]
+
+
+def test_on_shared_storage_a_new_thread_is_in_its_file_before_that_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr("agency.store.store._take_over", lambda *_: pytest.fail("it was made in one piece"))
+    monkeypatch.setattr("os.fsync", lambda _: synced.extend(path.name for path in tmp_path.iterdir()))
+    store = ThreadStore.open(tmp_path / "a.db", create=NEW, storage=Storage("FULL", shared=True), order=7)
+    (name,) = synced
+    assert name.startswith(".a.db."), "it has its name when it is on disk"
+    assert (store.epoch, store.meta("epoch"), store.meta("order")) == (1, 1, 7)
+    assert store.thread_id == NEW["thread_id"]
+    assert store.query("PRAGMA synchronous") == [(2,)], "FULL, as it was asked for"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.db"]
+    store.close()
+
+
+def test_of_two_that_make_a_thread_on_shared_storage_the_later_one_has_it(tmp_path: Path) -> None:
+    shared = Storage(shared=True)
+    first, second = (ThreadStore.open(tmp_path / "a.db", create=NEW, storage=shared) for _ in range(2))
+    with pytest.raises(StaleActivation):
+        add(first, "a")
+    add(second, "b")
+    first.close()
+    second.close()
 
 
 def test_a_new_file_is_whole_from_its_first_moment_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
