@@ -12,14 +12,11 @@ Events and messages get their `seq` here, counting from 1 without a gap. No comm
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +30,7 @@ from agency.messages import Message
 from agency.store import history, schema, sqlite
 from agency.store.draft import Draft, Row, Statement, Value
 from agency.store.late_commits import LateCommits
+from agency.store.new_file import begin_file
 from agency.store.sqlite import LOCAL, Storage
 from agency.titles import SET_TITLE, title_of
 
@@ -98,7 +96,9 @@ class ThreadStore:
         if not path.exists():
             if create is None:
                 raise _no_thread(f"there is no thread at {path}; to create one, name its agent")
-            made = _begin_file(path, create, tables or {}, storage, order) and storage.shared
+            made = (
+                begin_file(path, tables or {}, storage, lambda db: _claim(db, path, create, order)) and storage.shared
+            )
         with sqlite.store_errors("open", path):
             db = _connect(path, "rwc")
             try:
@@ -397,30 +397,6 @@ def _connect(path: Path, mode: sqlite.Mode) -> sqlite3.Connection:
     db = sqlite.connect(path, mode, any_thread=True, cached_statements=256)
     db.execute("PRAGMA recursive_triggers = ON")  # else what REPLACE removes is missing in the history
     return db
-
-
-def _begin_file(path: Path, create: Mapping[str, str], tables: schema.Tables, storage: Storage, order: int) -> bool:
-    """Begin a new file with all its tables, unless another process has begun it or it cannot be done. On shared storage
-    the thread is in it, too, and it is synced before it has its name; the first commit syncs the name."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with suppress(OSError):  # opening it the long way says what is wrong, if anything is
-        try:
-            if storage.shared:
-                _write_synced(new, schema.filled(tables, lambda db: _claim(db, path, create, order)))
-            else:
-                new.write_bytes(schema.template(tables))
-            os.link(new, path)  # all at once, and never over another's
-            return True
-        finally:
-            new.unlink(missing_ok=True)
-    return False
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _take_over(db: sqlite3.Connection, path: Path, create: Mapping[str, str] | None, order: int) -> int:
