@@ -19,6 +19,7 @@ import logging
 import os
 import pickle
 import time
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -49,7 +50,7 @@ from actors.system_loader import SystemLoader
 from actors.updates import ThreadUpdate, UpdatesTaken
 from agency.api.bodies import ServerLogLine
 from agency.api.tenancy import AgencyInfo
-from agency.errors import Unavailable
+from agency.errors import AgencyError, Unavailable
 from agency.secrets import remember_environment
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,9 @@ class AgencyHost:
         self._refresh = IndexRefresh(self._remote, self._index)
         self._log_sender.begin()
         await self._take_lock()
+        with suppress(AgencyError):  # a directory that is gone for good, or begins anew, has hosts read them anyway
+            # The process before this one may have died before it could tell that an agency's terms have changed.
+            await self._remote.ask_directory("announce", None)
         self._started.set()
         self._background.go(self._services.schedule_alarms.ring())
         self._background.go(self._recover())

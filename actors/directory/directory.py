@@ -166,9 +166,9 @@ class Directory:
         """The agency hosts, in the order by which an agency's id tells which one it lives in."""
         return self._agency_fleet.names
 
-    async def announce(self, agency: str) -> None:
-        """Tell all hosts that an agency's terms have changed. A host that does not answer has died, or gets the message
-        before anything that is sent to it later."""
+    async def announce(self, agency: str | None) -> None:
+        """Tell all hosts that an agency's terms have changed, or may have for any of them. A host that does not answer
+        has died, or gets the message before anything that is sent to it later."""
         await self._lifecycle.started.wait()
         calls = [handle.terms_changed.remote(agency) for handle in self._activations.fleet.handles]
         with suppress(TimeoutError):

@@ -209,11 +209,9 @@ class Host:
                 self._updates.end(address)
             return latest
 
-    async def terms_changed(self, agency: str) -> None:
-        """An agency has other providers, another budget or another policy."""
-        self._terms.changed(agency)
-        if self._terms.knows(agency):
-            await self._terms.read(agency)
+    async def terms_changed(self, agency: str | None) -> None:
+        """An agency has other providers, another budget or another policy; None is any of them may have."""
+        await self._terms.read_again(agency)
 
     async def unconfirmed(self, agency: str) -> list[ThreadUpdate]:
         """The updates of an agency's threads that the directory has not confirmed yet."""

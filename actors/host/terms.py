@@ -57,8 +57,11 @@ class TermsCache:
             self._take(agency, self._read(agency))
         return self._known.get(agency, self._common)
 
-    def knows(self, agency: str) -> bool:
-        return agency in self._known
+    async def read_again(self, agency: str | None) -> None:
+        """What has changed of it is wanted; without a name, of all agencies."""
+        self.changed(agency)
+        for each in self._known.keys() & (self._known.keys() if agency is None else {agency}):
+            await self.read(each)
 
     async def read(self, agency: str) -> None:
         """On shared storage, where an agency that commits keeps its file locked for a while: read them now if they are

@@ -11,12 +11,12 @@ import pytest
 import ray
 from pydantic import JsonValue
 
-from actors import Cluster, ThreadHandle
+from actors import ThreadHandle
 from actors.address import Address
 from actors.agency_hosts import home_of, names_of
 from actors.caller import Caller, Location
 from agency.errors import NotFound
-from tests.support.clusters import Install, all_threads, directory_of
+from tests.support.clusters import Install, all_threads, directory_of, home_process
 from tests.support.processes import kill
 from tests.support.scripted_system import calls, noted, noting, say, script
 from tests.support.waiting import PATIENCE, eventually
@@ -38,18 +38,6 @@ def test_an_agency_has_one_home_and_all_of_them_are_spread() -> None:
     assert names == ("AgencyHost-1", "AgencyHost-2", "AgencyHost-3", "AgencyHost-4")
     assert all(homes.count(name) > 50 for name in names)
     assert homes == [home_of(f"agc_{number}", names) for number in range(400)]
-
-
-async def pid_of(cluster: Cluster, name: str) -> int | None:
-    """The process of an agency host, once it says so."""
-    found = {each.name: each for each in (await cluster.status()).agency_hosts}
-    return found[name].pid if found[name].state == "ready" else None
-
-
-async def home(cluster: Cluster, agency_id: str) -> int:
-    pid = await pid_of(cluster, home_of(agency_id, names_of(cluster.settings.agency_hosts)))
-    assert pid is not None
-    return pid
 
 
 async def test_agencies_are_spread_over_processes_and_everything_says_which(install: Install) -> None:
@@ -84,11 +72,11 @@ async def test_an_agency_whose_process_dies_goes_on_in_the_next_one(install: Ins
     agency = await cluster.create_agency("bakery")
     thread = await agency.create_thread("clerk", script(calls(noting(ledger, "x", 2.0)), say("done")))
     await eventually(lambda: "begin:x" in noted(ledger))
-    before = await home(cluster, agency.id)
+    before = await home_process(cluster, agency.id)
     kill(before)
     assert [each.id for each in (await agency.threads()).threads] == [thread.id]
     assert (await thread.wait(PATIENCE)).data == "done", "its threads do not notice"
-    assert await home(cluster, agency.id) != before
+    assert await home_process(cluster, agency.id) != before
 
     async def completed() -> bool:
         (summary,) = (await agency.threads()).threads
@@ -107,7 +95,7 @@ async def test_threads_that_are_made_while_processes_die_are_made_once(install: 
 
     making = [asyncio.create_task(make(number)) for number in range(40)]
     await asyncio.sleep(0.05)
-    kill(await home(cluster, agency.id))
+    kill(await home_process(cluster, agency.id))
     await asyncio.sleep(0.3)
     kill(directory_of(cluster))
     await asyncio.sleep(0.3)
@@ -124,7 +112,7 @@ async def test_threads_that_are_made_while_processes_die_are_made_once(install: 
 async def test_what_an_agency_had_begun_is_finished_when_its_process_starts_again(install: Install) -> None:
     cluster = await install(hibernate_after=0.3)
     agency = await cluster.create_agency("bakery")
-    pid = await home(cluster, agency.id)
+    pid = await home_process(cluster, agency.id)
     schedule = await agency.create_schedule(SECONDLY)
     kill(pid)
 
@@ -141,7 +129,7 @@ async def test_an_agency_host_that_hangs_is_told_of_and_replaced(install: Instal
     cluster = await install(silent_after=1.0, replace_after=10.0)
     agency = await cluster.create_agency("bakery")
     await agency.info()
-    pid = await home(cluster, agency.id)
+    pid = await home_process(cluster, agency.id)
     os.kill(pid, signal.SIGSTOP)
     try:
 
@@ -153,7 +141,7 @@ async def test_an_agency_host_that_hangs_is_told_of_and_replaced(install: Instal
         readiness = await cluster.ready()
         assert not readiness.ready and "AgencyHost" in readiness.reason
         assert (await agency.info()).name == "bakery"
-        assert await home(cluster, agency.id) != pid
+        assert await home_process(cluster, agency.id) != pid
     finally:
         kill(pid)
 

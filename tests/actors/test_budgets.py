@@ -16,7 +16,7 @@ from agency import RunEnvelope, WrongState
 from agency.api.tenancy import Budget
 from agency.store.sqlite import LOCAL
 from agency.turn.state import RunCeiling
-from tests.support.clusters import Install, asleep, directory_of
+from tests.support.clusters import Install, asleep, directory_of, home_process
 from tests.support.scripted_system import calls, holding, let_go, noting, say, script, task
 from tests.support.waiting import PATIENCE, eventually
 
@@ -271,7 +271,7 @@ async def test_a_ceiling_whose_agency_dies_before_it_has_told_the_hosts_holds_fo
     store = AgencyStore.open(Files(cluster.settings.data_dir).of(Address(agency.id)), LOCAL)
     store.set_layer(RunCeiling(tokens=CALL), "owner")  # as if it had done no more than that
     store.close()
-    os.kill(directory_of(cluster), signal.SIGKILL)
-    assert (await agency.ceiling()).tokens == CALL  # the next directory has begun, and has asked the hosts
+    os.kill(await home_process(cluster, agency.id), signal.SIGKILL)
+    assert (await agency.ceiling()).tokens == CALL  # the next process of the agency has begun, and has told the hosts
     let_go(ledger, "x")
     assert (await paused(thread)).errors[0].code == "ERR_TOKEN_LIMIT"

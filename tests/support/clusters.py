@@ -9,7 +9,9 @@ from pathlib import Path
 import ray
 
 from actors import AgencyHandle, Cluster, ThreadHandle
+from actors.agency_hosts import home_of, names_of
 from agency import Event
+from tests.support.waiting import eventually
 
 Install = Callable[..., Awaitable[Cluster]]
 """Make an installation with settings of one's own: a fixture of the tests of actors."""
@@ -30,6 +32,17 @@ async def evict(cluster: Cluster, thread: ThreadHandle) -> None:
 def directory_of(cluster: Cluster) -> int:
     """The process of an installation's directory."""
     return directory_in(cluster.settings.data_dir)
+
+
+async def home_process(cluster: Cluster, agency_id: str) -> int:
+    """The process of the agency host in which an agency lives, once it says so."""
+    home = home_of(agency_id, names_of(cluster.settings.agency_hosts))
+
+    async def found() -> int | None:
+        (status,) = (each for each in (await cluster.status()).agency_hosts if each.name == home)
+        return status.pid if status.state == "ready" else None
+
+    return await eventually(found) or 0
 
 
 def directory_in(data_dir: Path) -> int:
