@@ -7,6 +7,7 @@ again; and once more after, because the host may have written meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from actors.agency.accounts import Accounts
@@ -30,6 +31,7 @@ class ThreadDeletion:
         self._accounts = accounts
         self._scheduler = scheduler
         self._overview = overview
+        self._deleting = asyncio.Lock()
 
     @operation
     async def delete_thread(self, thread_id: str) -> None:
@@ -42,7 +44,12 @@ class ThreadDeletion:
         await self.delete_marked()
 
     async def delete_marked(self) -> None:
-        """Finish every deletion that has begun. What cannot be finished yet is tried again with the next one."""
+        """Finish every deletion that has begun. What cannot be finished yet is tried again with the next one. Of calls
+        that come together, one does the work of all, and the others then find nothing left to do."""
+        async with self._deleting:
+            await self._delete_marked()
+
+    async def _delete_marked(self) -> None:
         marked = self._store.deleting()
         ids = {metadata.id for metadata in marked}
         for metadata in marked:
