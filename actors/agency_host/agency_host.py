@@ -59,8 +59,10 @@ MAINTENANCE_SECONDS = 5.0
 LARGE = 1_000_000
 """Bytes of a call, of which reading them is a turn of its own."""
 
+BEGIN_AGAIN_SECONDS = 0.5
 LOCK_SECONDS = 60.0
 LOCK_POLL_SECONDS = 0.1
+ANNOUNCE_SECONDS = 10.0
 
 _placed: ContextVar[list[tuple[Address, Location]]] = ContextVar("placed")
 
@@ -85,16 +87,24 @@ class AgencyHost:
         self._system = SystemLoader(settings)
         self._turns = Turns(settings.calls_most, settings.calls_bytes)
         self._remote: Caller | None = None
+        self._lock: FileLock | None = None
         self._log_sender = LogSender(name, self._send_log)
         logging.getLogger().addHandler(self._log_sender)
         # When Ray starts it again, the directory need not know: it orders itself to begin.
         ray.get_runtime_context().current_actor.start.remote()
 
     async def start(self) -> None:
-        """Find what the agencies that live here were doing."""
-        if self._remote is not None:
-            return
+        """Begin, as often as it takes: all calls of agencies wait for that."""
         process_title.show(self._name, "agencies")
+        while not self._started.is_set():
+            try:
+                await self._begin()
+            except Exception:
+                log.exception("%s cannot begin yet", self._name)
+                await asyncio.sleep(BEGIN_AGAIN_SECONDS)
+
+    async def _begin(self) -> None:
+        """Find what the agencies that live here were doing."""
         directory = await asyncio.to_thread(find_directory, self._settings.namespace)
         self._remote = Caller(directory, self._settings.namespace)
         orders = Orders(self._remote, self._settings.silent_after, _note_place)
@@ -106,9 +116,10 @@ class AgencyHost:
         self._refresh = IndexRefresh(self._remote, self._index)
         self._log_sender.begin()
         await self._take_lock()
-        with suppress(AgencyError):  # a directory that is gone for good, or begins anew, has hosts read them anyway
+        with suppress(AgencyError, TimeoutError):  # a directory that begins anew has hosts read them anyway
             # The process before this one may have died before it could tell that an agency's terms have changed.
-            await self._remote.ask_directory("announce", None)
+            async with asyncio.timeout(ANNOUNCE_SECONDS):
+                await self._remote.ask_directory("announce", None)
         self._started.set()
         self._background.go(self._services.schedule_alarms.ring())
         self._background.go(self._recover())
@@ -118,8 +129,8 @@ class AgencyHost:
         """An agency has one process at a time that writes its file. The one before this one may not be quite gone, as
         when its node was cut off; it ends by itself then."""
         folder = self._settings.data_dir / "agency-hosts"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(folder / f"{self._name}.lock", thread_local=False)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = self._lock or FileLock(folder / f"{self._name}.lock", thread_local=False)
         while True:
             try:
                 await asyncio.to_thread(lock.acquire, timeout=LOCK_SECONDS, poll_interval=LOCK_POLL_SECONDS)
