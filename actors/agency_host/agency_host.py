@@ -43,6 +43,7 @@ from actors.background import Background, to_the_end
 from actors.caller import Caller, Located, Location, find_directory
 from actors.file_limit import raise_file_limit
 from actors.log_sender import LogSender
+from actors.raylet import has_ended, raylet
 from actors.sealing import unseal
 from actors.settings import Settings
 from actors.status import AgencyHostLoad
@@ -79,7 +80,7 @@ class AgencyHost:
         self._name = name
         self._all_names = all_names
         self._settings = settings
-        self._raylet = os.getppid()
+        self._raylet = raylet()
         self._files = Files(settings.data_dir)
         self._started = asyncio.Event()
         self._stopping = False
@@ -153,7 +154,7 @@ class AgencyHost:
                 self._services.schedule_alarms.no_later(Address(agency), due)
 
     async def _maintain(self) -> None:
-        if os.getppid() != self._raylet:
+        if has_ended(self._raylet):
             # This node was cut off and given up for dead: its agencies live in another process by now.
             os._exit(1)
         await self._agencies.sweep(time.monotonic() - self._settings.hibernate_after)

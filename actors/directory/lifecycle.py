@@ -45,11 +45,6 @@ class Lifecycle:
         self.decided.set()
         return self.refused is None
 
-    async def running(self) -> None:
-        """Wait until the directory has started; `Unavailable` if it is being stopped."""
-        await self.started.wait()
-        self.check_not_stopping()
-
     def check_not_stopping(self) -> None:
         if self.stopping:
             raise Unavailable(STOPPING)

@@ -44,6 +44,7 @@ from actors.host.update_sender import UpdateSenders
 from actors.host.warm_up import warm_up
 from actors.host.watchdog import BlockedLoop, Watchdog
 from actors.log_sender import LogSender
+from actors.raylet import has_ended, raylet
 from actors.sealing import unseal
 from actors.settings import Settings, load_system
 from actors.status import Role
@@ -116,7 +117,7 @@ class Host:
         self._name = name
         self._role: Role = "shared"
         self._settings = settings
-        self._raylet = os.getppid()
+        self._raylet = raylet()
         self._files = Files(settings.data_dir)
         self._broken: Refusal | None = None
         self._services: HostServices | None = None
@@ -322,7 +323,7 @@ class Host:
 
     async def _sweep(self) -> None:
         """Let go of what has had nothing to do for a while."""
-        if os.getppid() != self._raylet:
+        if has_ended(self._raylet):
             # This node was cut off and given up for dead, and its raylet has ended: the directory has woken our threads
             # elsewhere. The epochs in their files keep us from writing; ending is the quickest way to stop trying.
             os._exit(1)

@@ -119,7 +119,7 @@ async def test_what_an_agency_had_begun_is_finished_when_its_process_starts_agai
     async def runs() -> int:
         return len((await agency.threads()).threads)
 
-    assert await eventually(runs, LONG), "its schedules are known to nobody else"
+    assert await eventually(runs, LONG), "its schedules are in its file alone"
     await agency.delete_schedule(schedule.id)
 
 

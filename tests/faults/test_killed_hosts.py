@@ -32,6 +32,8 @@ pytestmark = pytest.mark.timeout(300)  # processes start and die, on machines th
 THREADS = 100
 WATCHED = 10
 KILLS = 8
+LOOKS = 5.0
+"""Seconds after which each process has looked whether its node has ended."""
 BETWEEN = 40
 """What is done, in entries of the ledger, before the next host is killed: each dies in the middle of work."""
 PATIENCE = 60.0
@@ -168,3 +170,20 @@ def milliseconds(event: Event) -> int:
 
 async def caught_up(watch: Watch, stored: list[Event]) -> None:
     await eventually(lambda: len(watch.seen) >= len(stored), 30)
+
+
+async def test_processes_outlive_the_one_that_they_were_forked_from(own_ray: Settings) -> None:
+    cluster = await Cluster.join(own_ray)
+    agency = await cluster.create_agency("calm")
+    await agency.create_thread("clerk")
+    session = session_of(own_ray)
+
+    def ours() -> set[int]:
+        return {pid for kind in ("Directory", "Host", "AgencyHost") for pid in titled(f"ray::{kind}", session)}
+
+    before = {each.pid for each in (await cluster.status()).hosts if each.threads}
+    before |= {each.pid for each in (await cluster.status()).agency_hosts}
+    kill(*titled("ray::ForkServer", session))
+    await asyncio.sleep(2 * LOOKS)
+    assert before <= ours(), "they look every so often whether their node has ended"
+    await cluster.down()
